@@ -1,0 +1,122 @@
+// io: the whole outside world of sessions, pooler and monitor, as interfaces only. src/net implements
+// them over libuv, the simulator over virtual time. Everything runs on one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace pgweir::io {
+
+/// Where to connect to, or who connected.
+struct Address {
+  enum class Kind : std::uint8_t { tcp, unix_socket };
+
+  Kind kind = Kind::tcp;
+  std::string host;          ///< Name or IP; for a Unix socket its directory ("@name" is an abstract one).
+  std::uint16_t port = 0;    ///< For a Unix socket: the number in .s.PGSQL.<port>.
+
+  bool operator==(const Address&) const = default;
+  auto operator<=>(const Address&) const = default;
+};
+
+/// What a transport tells its user. Callbacks must not destroy the transport: they note what is to be
+/// done and the next turn does it.
+class TransportUser {
+ public:
+  /// A dialled connection stands. Not called for accepted ones.
+  virtual void on_connected() noexcept {}
+  /// A view of the loop's buffer, valid during the call; keep a copy only of a partial message.
+  virtual void on_bytes(Bytes bytes) noexcept = 0;
+  /// What was kept for a slow peer has gone out; congested() is false again.
+  virtual void on_drained() noexcept = 0;
+  /// The connection is gone (peer, network, failed dial, or one's own close). Once, and last.
+  virtual void on_closed(const Error& why) noexcept = 0;
+
+ protected:
+  ~TransportUser() = default;
+};
+
+/// One connection. Destroying it closes it without a further callback.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// Takes all of `bytes`: gathered, and written at the end of the turn or sooner. What the socket does not
+  /// take is copied once; the caller keeps that bounded by pausing the source while congested().
+  virtual void send(Bytes bytes) noexcept = 0;
+  /// The peer is behind: stop reading the other side until on_drained().
+  virtual bool congested() const noexcept = 0;
+  /// Stops or resumes reading. Advice, not a switch: bytes that are already here may still come.
+  virtual void pause(bool on) noexcept = 0;
+  /// Sends what was given, then closes. Asynchronous: on_closed() follows.
+  virtual void close() noexcept = 0;
+  virtual Address peer() const = 0;
+  virtual Address local() const = 0;
+  /// The user id of the process behind a Unix socket, -1 when not known (TCP).
+  virtual std::int64_t peer_uid() const noexcept = 0;
+};
+
+class Dialer {
+ public:
+  virtual ~Dialer() = default;
+  /// Begins to connect; names are resolved without blocking the loop. on_connected() or on_closed() follows,
+  /// never from within this call. Bytes may be sent at once: they go out when the connection stands.
+  virtual std::unique_ptr<Transport> dial(const Address& address, TransportUser& user) = 0;
+};
+
+class Door;
+
+/// Who takes accepted connections.
+class Acceptor {
+ public:
+  /// Takes the door: admits it (see Door), or destroys it to refuse.
+  virtual void on_accepted(std::unique_ptr<Door> door) noexcept = 0;
+
+ protected:
+  ~Acceptor() = default;
+};
+
+/// An accepted connection whose user is not known yet: admit() turns it into a transport.
+class Door {
+ public:
+  virtual ~Door() = default;
+  virtual std::unique_ptr<Transport> admit(TransportUser& user) noexcept = 0;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// "127.0.0.1:6432" or "unix:/tmp/.s.PGSQL.6432", for the log.
+  virtual std::string name() const = 0;
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  /// Listens until the Listener is destroyed. An error names the address and the cause.
+  virtual Result<std::unique_ptr<Listener>> listen(const Address& address, Acceptor& acceptor) = 0;
+};
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Read once per loop turn.
+  virtual Time now() const noexcept = 0;
+  virtual WallTime wall() const noexcept = 0;
+};
+
+/// What the loop drives: turn() is called once after each poll that had events, and when the time it asked for has come.
+class Turner {
+ public:
+  /// Does what was noted; returns when it wants to be called at the latest (kNever: only after events).
+  virtual Time turn() noexcept = 0;
+
+ protected:
+  ~Turner() = default;
+};
+
+}  // namespace pgweir::io
