@@ -1,0 +1,60 @@
+// routing: where a unit may run, and why. Pure: class, session facts, view of the cluster and policy in, route out.
+// It knows no connection, no pool and no clock; start with decide.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "tokens/lsn.h"
+
+namespace pgweir::routing {
+
+enum class Role : std::uint8_t { unknown, primary, replica, down };
+std::string_view to_string(Role role) noexcept;
+
+/// What is known of one node at one moment. Immutable in a view.
+struct NodeView {
+  NodeId id;
+  std::string name;                  ///< host:port, as configured
+  Role role = Role::unknown;
+  bool eligible = false;             ///< A replica that may answer reads: same system, right timeline, settings alike.
+  std::string excluded;              ///< Why a node that answers is not used; for people.
+  tokens::Lsn replayed;              ///< A replica's replay LSN; a primary's insert LSN. Only grows while the identity stays.
+  tokens::Lsn received;
+  std::uint32_t timeline = 0;
+  std::string system_id;
+  std::string started_at;            ///< pg_postmaster_start_time(), as text: with system_id the node's identity
+  bool several = false;              ///< The address answers for more than one instance: no cached LSN is to be trusted.
+  bool lag_known = false;
+  Duration lag{};                    ///< Newest true lag sample; grows while the replica does not pass the sampled LSN.
+  Duration lag_p50{}, lag_p99{}, lag_p999{};
+  int weight = 1;
+  std::string last_error;
+};
+
+/// The nodes of one cluster as the monitor last saw them. A new one is made for each change.
+struct ClusterView {
+  std::uint64_t version = 0;
+  std::uint64_t identity = 0;        ///< Changes with the primary's identity (promotion, restart): tokens are clamped then.
+  NodeId primary;                    ///< Nobody while none is known: writes wait.
+  std::uint32_t timeline = 0;
+  std::string system_id;
+  tokens::WalGeometry geometry;
+  std::vector<NodeView> nodes;       ///< In the order of the configuration.
+
+  const NodeView* find(NodeId id) const noexcept {
+    for (const NodeView& node : nodes) {
+      if (node.id == id) return &node;
+    }
+    return nullptr;
+  }
+};
+
+using ClusterSnapshot = std::shared_ptr<const ClusterView>;
+
+}  // namespace pgweir::routing

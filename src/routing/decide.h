@@ -1,0 +1,73 @@
+// decide(): where a unit goes. One pure function, the rules in the order in which people are told them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "config/settings.h"
+#include "routing/cluster_view.h"
+#include "routing/reason.h"
+#include "sql/statement_class.h"
+#include "tokens/commit_log.h"
+
+namespace pgweir::routing {
+
+inline constexpr std::size_t kReplicasMax = 16;  ///< of one cluster; the configuration refuses more
+
+/// What the session adds to the class of its statements.
+struct UnitFacts {
+  // The statements of the unit, joined: the strictest cause of all, whether all are certain, how many.
+  sql::Cause cause = sql::Cause::unparsed;
+  sql::Hint hint = sql::Hint::none;
+  bool certain = false;
+  std::uint32_t statements = 1;
+  bool learned = false;            ///< A standby refused a statement of this shape before, and the primary ran it.
+  // The session.
+  bool pinned = false;
+  bool in_transaction = false;
+  bool serializable = false;       ///< default_transaction_isolation of the session is serializable
+  bool flushed = false;            ///< a Flush came before the Sync and the unit does more than parse and describe
+  bool oversize = false;
+  NodeId last_replica;             ///< preferred on a tie
+  /// When set, only this replica or the primary: it is where the session read last and no token tells yet what it saw.
+  NodeId only_replica;
+  // What must have been replayed.
+  tokens::Need session;            ///< the session's token
+  tokens::Need tables;             ///< last writes of the tables that the unit reads
+};
+
+struct Policy {
+  config::ConsistencyLevel level = config::ConsistencyLevel::table;
+  Duration max_replica_lag{};
+  bool split = false;
+};
+
+/// How busy a node's servers are now, asked of the pool: outstanding units over all its servers.
+class Load {
+ public:
+  virtual std::uint32_t outstanding(NodeId node) const noexcept = 0;
+  /// The node refused connections lately and its back-off has not passed.
+  virtual bool failing(NodeId node) const noexcept = 0;
+
+ protected:
+  ~Load() = default;
+};
+
+struct Route {
+  sql::Target target = sql::Target::primary;
+  Reason reason = Reason::not_split;
+  /// For target replica: every replica that may answer, the preferred first.
+  std::array<NodeId, kReplicasMax> replicas{};
+  std::uint32_t replica_count = 0;
+  /// The reason is a consistency need that a capture would help: somebody waits to read what is pending.
+  bool wants_capture = false;
+};
+
+Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& policy, const Load& load) noexcept;
+
+/// Whether `node`, as the cluster is now, may still answer what it was chosen for (asked again at dispatch).
+bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster, const Policy& policy) noexcept;
+
+}  // namespace pgweir::routing
