@@ -1,0 +1,122 @@
+// SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, both sides: no channel binding, and the user name
+// comes from the startup packet, not from the exchange.
+//
+//   client-first   n,,n=,r=<client nonce>
+//   server-first   r=<client nonce><server nonce>,s=<salt>,i=<iterations>
+//   client-final   c=biws,r=<both nonces>,p=<proof>
+//   server-final   v=<server signature>
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "auth/secret.h"
+#include "base/bytes.h"
+#include "base/random.h"
+#include "base/result.h"
+
+namespace pgweir::auth {
+
+inline constexpr std::string_view kScramMechanism = "SCRAM-SHA-256";
+/// What PostgreSQL uses for new secrets.
+inline constexpr std::uint32_t kScramIterations = 4096;
+/// A server that asks for more would stop the loop for longer than a connection is worth.
+inline constexpr std::uint32_t kScramIterationsMax = 1'000'000;
+
+/// A secret of the process, drawn at start: salts of users that have none stored are derived from it, so that an
+/// unknown user gets the same salt each time, as a known one does.
+struct ServerSecret {
+  Key bytes{};
+
+  static ServerSecret draw(Random& random);
+  /// 16 bytes that depend on `user` alone.
+  std::string salt_for(std::string_view user) const;
+};
+
+/// Remembers results of the costly step from password to salted password: the iterated hash takes about a
+/// millisecond, and each new server connection of a user would need the same one again.
+class SaltedPasswordCache {
+ public:
+  /// Forgets the oldest past this many.
+  explicit SaltedPasswordCache(std::size_t entries_max = 1000) noexcept : entries_max_(entries_max) {}
+  ~SaltedPasswordCache();
+  SaltedPasswordCache(const SaltedPasswordCache&) = delete;
+  SaltedPasswordCache& operator=(const SaltedPasswordCache&) = delete;
+
+  /// Computes it at most once while it is remembered.
+  Key get(std::string_view password, std::string_view salt, std::uint32_t iterations);
+  std::size_t size() const noexcept { return by_question_.size(); }
+
+ private:
+  std::size_t entries_max_;
+  std::unordered_map<std::string, Key> by_question_;  ///< By a digest of password, salt and iterations.
+  std::deque<std::string> oldest_first_;
+};
+
+/// The password as it enters the hash. SASLprep (RFC 4013) leaves printable ASCII as it is, and that is all that
+/// is done here: other text goes in as its bytes, as PostgreSQL does with text that is not valid UTF-8. A password
+/// with characters that SASLprep would change (a no-break space, a ligature) does not match PostgreSQL's.
+std::string_view prepared(std::string_view password) noexcept;
+
+/// PBKDF2 with HMAC-SHA-256: the costly step.
+Key salted_password(std::string_view password, std::string_view salt, std::uint32_t iterations);
+ScramKeys keys_of(const Key& salted_password);
+ScramVerifier verifier_of(const Key& salted_password, std::string_view salt, std::uint32_t iterations);
+/// Whether `password` is the one that `verifier` was made of.
+bool matches(const ScramVerifier& verifier, std::string_view password);
+
+/// The server's side of one exchange.
+class ScramServer {
+ public:
+  /// Checks against `verifier`. With `doomed` the exchange runs as usual and ends in a refusal: nobody learns
+  /// whether the user exists.
+  enum class Fate : std::uint8_t { checked, doomed };
+  ScramServer(ScramVerifier verifier, Fate fate, Random& random);
+
+  /// Takes client-first, gives server-first.
+  Result<std::string> on_client_first(Bytes message);
+  /// Takes client-final, gives server-final; an error when the proof is wrong.
+  Result<std::string> on_client_final(Bytes message);
+  /// After a right proof: what the client used.
+  const ScramKeys& keys() const noexcept { return keys_; }
+
+ private:
+  ScramVerifier verifier_;
+  Fate fate_;
+  std::string nonce_;          ///< Ours; the client's in front once it has come.
+  std::string gs2_header_;
+  std::string auth_message_;   ///< client-first-bare "," server-first, and later "," client-final-without-proof.
+  ScramKeys keys_;
+};
+
+/// The client's side of one exchange.
+class ScramClient {
+ public:
+  /// With a plain password, or with keys when the password is not known.
+  ScramClient(std::string password, SaltedPasswordCache& cache, Random& random);
+  ScramClient(const ScramKeys& keys, Random& random);
+  ~ScramClient();
+  ScramClient(const ScramClient&) = delete;
+  ScramClient& operator=(const ScramClient&) = delete;
+
+  std::string client_first() const;
+  /// Takes server-first, gives client-final.
+  Result<std::string> on_server_first(Bytes message);
+  /// Takes server-final: an error when the server does not know the secret either.
+  Status on_server_final(Bytes message);
+
+ private:
+  explicit ScramClient(Random& random);
+
+  std::string password_;
+  SaltedPasswordCache* cache_ = nullptr;  ///< Only with a password.
+  std::string nonce_;
+  ScramKeys keys_;
+  std::string auth_message_;
+};
+
+}  // namespace pgweir::auth
