@@ -1,0 +1,140 @@
+// session: the state machines of one client and of one server connection, and what travels between them: units,
+// settings, prepared statements, pins, the answers still owed.
+//
+// Sessions see the world through Hub, which app implements. Its calls only take note: what touches another object's
+// life or the pool happens in Pooler::turn(), so nobody dies while a method of his is on the stack. Start
+// with client_session.h; docs/internals/life-of-a-unit.md tells the story.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "auth/client_login.h"
+#include "auth/credentials.h"
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "config/settings.h"
+#include "io/io.h"
+#include "routing/decide.h"
+#include "session/learned.h"
+#include "session/settings_set.h"
+#include "session/statements.h"
+#include "sql/catalog.h"
+#include "sql/classifier.h"
+#include "stats/counters.h"
+#include "tokens/commit_log.h"
+
+namespace pgweir::session {
+
+class ClientSession;
+class ServerSession;
+
+/// What the sessions of one database share. Owned by app, which outlives them with it.
+struct DatabaseContext {
+  std::string name;
+  /// Null when the database is not split: then nothing is classified, routed or marked.
+  std::unique_ptr<sql::Classifier> classifier;
+  /// Null until the catalog has been read; then functions and views count as unknown.
+  std::shared_ptr<const sql::Catalog> catalog;
+  /// From a DDL's dispatch until a catalog read after its end is loaded, every commit marks all tables.
+  bool catalog_stale = true;
+  tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split
+  tokens::TableWrites writes;
+  LearnedShapes learned;
+  StatementStore statements;
+  stats::RouteCounts routes;
+  /// Sessions whose open transaction has sent a write to the primary: their commits may be seen before they are marked.
+  std::uint32_t open_writers = 0;
+};
+
+/// What the sessions of one pool, a (database, user), share. Owned by app; a reload changes it in place.
+struct PoolContext {
+  DatabaseContext* database = nullptr;
+  std::string user;                         ///< as servers are logged in
+  config::PoolMode mode = config::PoolMode::session;
+  routing::Policy policy;
+  config::OnSessionState on_session_state = config::OnSessionState::pin;
+  int max_prepared_statements = 200;        ///< per server; 0: names are passed through untouched
+  stats::Counters counters;
+  /// What the first server of the pool reported at login, in its order; empty until then.
+  std::vector<std::pair<std::string, std::string>> welcome;
+};
+
+/// How a client that sent its startup packet is let in.
+struct Admission {
+  PoolContext* pool = nullptr;              ///< null for the console
+  bool console = false;
+  auth::Method method = auth::Method::trust;
+  bool user_known = false;
+  auth::Secret secret;                      ///< when user_known
+  /// Said after the exchange, so that a stranger learns nothing: no such database, limits, not allowed.
+  std::string refusal;
+  std::string refusal_sqlstate;
+};
+
+/// The console's side of one client, implemented over admin by app.
+class Console {
+ public:
+  virtual ~Console() = default;
+  virtual void append_welcome(std::string& out) const = 0;
+  virtual void on_message(char type, Bytes body, std::string& out) = 0;
+  virtual bool finished() const noexcept = 0;
+};
+
+class Hub {
+ public:
+  virtual Time now() const noexcept = 0;
+  virtual Log& log() noexcept = 0;
+  virtual Random& random() noexcept = 0;
+  virtual const config::Settings& settings() const noexcept = 0;
+  virtual const auth::LoginContext& login_context() noexcept = 0;
+  virtual SettingsInterner& interner() noexcept = 0;
+
+  // From clients.
+  /// The startup packet has been read: where the client belongs. `local_uid` is the peer's uid on a Unix socket, else -1.
+  virtual Admission admit(ClientSession& client, std::string_view database, std::string_view user,
+                          std::int64_t local_uid) = 0;
+  /// The exchange succeeded. The pool takes the client in, and its credentials for servers when it has none.
+  virtual void logged_in(ClientSession& client, auth::Credentials credentials) = 0;
+  virtual std::unique_ptr<Console> console(ClientSession& client) = 0;
+  /// ClientSession::on_turn() is to be called in the next turn.
+  virtual void wants_turn(ClientSession& client) noexcept = 0;
+  /// The client waits in state waiting: decide its route, and bind it when a server is there.
+  virtual void wants_server(ClientSession& client) noexcept = 0;
+  /// The client waits no longer (it went away, or was cancelled): take it off the queue.
+  virtual void wants_no_server(ClientSession& client) noexcept = 0;
+  /// The client waits for PoolContext::welcome: answer by ClientSession::welcome() or close().
+  virtual void wants_welcome(ClientSession& client) noexcept = 0;
+  /// The connection is gone and the session holds no server: free it in the next turn.
+  virtual void client_gone(ClientSession& client) noexcept = 0;
+  /// A CancelRequest came in.
+  virtual void cancel(std::uint32_t pid, std::uint32_t key) noexcept = 0;
+
+  // From servers.
+  /// Logged in, or checked, or reset, or given back by its client: idle, owes nothing.
+  virtual void server_idle(ServerSession& server) noexcept = 0;
+  /// Gone, whatever the reason; its client, if it had one, has been told. `error` has the node's SQLSTATE when it sent one.
+  virtual void server_gone(ServerSession& server, const Error& error) noexcept = 0;
+  /// Which instance answered on this server connection.
+  virtual void server_identified(ServerSession& server, std::string_view system_id,
+                                 std::string_view started_at) noexcept = 0;
+
+  // About consistency.
+  /// Somebody wants to read what is pending: ask for its LSN now.
+  virtual void wants_capture(DatabaseContext& database) noexcept = 0;
+  /// A statement that may change the catalog has ended.
+  virtual void ddl_ended(DatabaseContext& database) noexcept = 0;
+
+ protected:
+  ~Hub() = default;
+};
+
+}  // namespace pgweir::session

@@ -1,0 +1,62 @@
+// Protocol-level prepared statements, shared: clients' names lead to one statement for each (text, types), which is prepared
+// on a server under a name of ours when it is first needed there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/bytes.h"
+#include "sql/statement_class.h"
+
+namespace pgweir::session {
+
+/// Immutable but for what is learnt of it.
+struct PreparedStatement {
+  std::uint64_t id = 0;
+  std::string text;
+  std::string types;                 ///< parameter type oids as on the wire
+  std::string server_name;           ///< "pgweir_<id>"
+  std::shared_ptr<const sql::StatementClass> meaning;  ///< null when the database is not split
+  const sql::Catalog* judged_by = nullptr;             ///< the catalog `meaning` was made with
+  bool proven = false;               ///< some server has accepted its Parse
+};
+using StatementRef = std::shared_ptr<PreparedStatement>;
+
+/// All statements of one database that somebody still uses, and the last ones that nobody does.
+class StatementStore {
+ public:
+  /// The statement of this text and types; made when it is new.
+  StatementRef get(Bytes text, Bytes types);
+  std::size_t size() const noexcept { return by_key_.size(); }
+
+ private:
+  void sweep();
+
+  std::unordered_map<std::string, StatementRef> by_key_;
+  std::uint64_t last_id_ = 0;
+  std::size_t sweep_at_ = 1024;
+};
+
+/// What one server has prepared: least recently used first out.
+class ServerStatements {
+ public:
+  /// Whether `statement` is prepared here; makes it the most recently used one.
+  bool use(const PreparedStatement& statement);
+  void add(const StatementRef& statement);
+  void remove(const PreparedStatement& statement);
+  void clear();
+  /// The one to close when there are more than `max`; null when there are not.
+  StatementRef over(std::size_t max);
+  std::size_t size() const noexcept { return where_.size(); }
+
+ private:
+  std::list<StatementRef> used_;  ///< most recently used first
+  std::unordered_map<std::uint64_t, std::list<StatementRef>::iterator> where_;
+};
+
+}  // namespace pgweir::session
