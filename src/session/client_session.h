@@ -59,6 +59,9 @@ class ClientSession final : public io::TransportUser {
   std::string application_name() const;
   std::size_t prepared_count() const noexcept;
 
+  /// The pooler's place for this session, so that it finds it without a look-up; nothing here looks at it.
+  void* seat = nullptr;
+
  private:
   friend class ServerSession;
 };

@@ -86,6 +86,8 @@ class Console {
   virtual ~Console() = default;
   virtual void append_welcome(std::string& out) const = 0;
   virtual void on_message(char type, Bytes body, std::string& out) = 0;
+  /// Answers to orders that took their time (PAUSE, RELOAD): after Hub::wants_turn() the session sends what is appended.
+  virtual void append_late(std::string& out) = 0;
   virtual bool finished() const noexcept = 0;
 };
 

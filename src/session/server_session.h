@@ -65,6 +65,9 @@ class ServerSession final : public io::TransportUser {
   const io::Transport* transport() const noexcept { return transport_.get(); }
   std::size_t prepared_count() const noexcept { return prepared_.size(); }
   const std::string& started_at() const noexcept { return started_at_; }
+  /// The pooler's place for this session, so that it finds it without a look-up; nothing here looks at it.
+  void* seat = nullptr;
+
   /// What it reported at login and since, in its order.
   const std::vector<std::pair<std::string, std::string>>& reported() const noexcept { return reported_; }
 
