@@ -277,7 +277,7 @@ Duration transaction_timeout(const Settings& all, const User* user) noexcept;
 Duration client_idle_timeout(const Settings& all, const User* user) noexcept;
 ConsistencyLevel read_consistency(const Settings& all, const Database& database, const User* user) noexcept;
 /// Whether reads of this (database, user) may go to replicas at all.
-bool split(const Settings& all, const Database& database, const User* user) noexcept;
+bool is_split(const Settings& all, const Database& database, const User* user) noexcept;
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept;
 Duration replica_wait(const Settings& all, const Database& database) noexcept;
 const std::string& replica_functions(const Settings& all, const Database& database) noexcept;

@@ -1,0 +1,148 @@
+// From lines of text to Settings.
+#include <set>
+
+#include "base/text.h"
+#include "config/settings_table.h"
+
+namespace pgweir::config {
+namespace {
+
+constexpr std::size_t kDatabaseNameBytesMax = 63;
+constexpr std::size_t kUserNameBytesMax = 127;
+constexpr std::size_t kPasswordBytesMax = 65530;
+/// What one cluster may have; routing keeps its candidates in an array of this size.
+constexpr std::size_t kReplicasMax = 16;
+
+Error bad_value(std::string_view name, std::string_view value, const Error& why) {
+  return Error(concat({name, " = \"", value, "\": ", why.text()}));
+}
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+template <class Line>
+Status apply_options(Line& line, std::span<const Option<Line>> options, const Pairs& pairs) {
+  for (const auto& [key, value] : pairs) {
+    const Option<Line>* found = nullptr;
+    for (const Option<Line>& option : options) {
+      if (option.name == key) found = &option;
+    }
+    if (!found) return Error(concat({"unknown option ", key}));
+    if (Status ok = found->set(*found, line, value); !ok) return bad_value(key, value, ok.error());
+  }
+  return {};
+}
+
+Status apply_hosts(Database& database, const Pairs& pairs) {
+  for (const auto& [key, value] : pairs) {
+    if (key == "host") {
+      // PgBouncer's host= names no ports, so a colon in it is IPv6.
+      database.hosts.clear();
+      for (std::string_view host : split(value, ',')) {
+        if (host.empty()) return bad_value(key, value, Error("expected a host between the commas"));
+        database.hosts.push_back({std::string(host), database.port});
+      }
+    } else if (key == "replica_host") {
+      Result<std::vector<HostPort>> hosts = parse_hosts(value, database.port);
+      if (!hosts) return bad_value(key, value, hosts.error());
+      if (hosts->size() > kReplicasMax) return bad_value(key, value, Error("expected at most 16 replicas"));
+      database.replica_hosts = std::move(*hosts);
+    }
+  }
+  if (database.hosts.empty()) database.hosts.push_back({"", database.port});
+  for (const HostPort& replica : database.replica_hosts) {
+    for (const HostPort& host : database.hosts) {
+      if (replica == host) return Error(concat({"replica_host: ", replica.text(), " is in host too"}));
+    }
+  }
+  std::set<std::string> seen;
+  for (const HostPort& replica : database.replica_hosts) {
+    if (!seen.insert(replica.text()).second) return Error(concat({"replica_host: ", replica.text(), " is there twice"}));
+  }
+  return {};
+}
+
+Status apply_database(Settings& settings, const IniLine& line) {
+  if (line.key == "pgbouncer" || line.key == "pgweir") {
+    return Error(concat({"database ", line.key, ": the name belongs to the console"}));
+  }
+  if (line.key.size() > kDatabaseNameBytesMax) return Error(concat({"database ", line.key, ": expected a name of at most 63 bytes"}));
+  Database database;
+  database.name = line.key;
+  if (line.key != "*") database.dbname = line.key;
+  Result<Pairs> pairs = parse_connection_string(line.value);
+  Status ok = pairs ? apply_options(database, database_options(), *pairs) : Status(pairs.error());
+  if (ok) ok = apply_hosts(database, *pairs);
+  if (ok && database.user.size() > kUserNameBytesMax) ok = Error("user: expected a name of at most 127 bytes");
+  if (ok && database.password.size() > kPasswordBytesMax) ok = Error("password: expected at most 65530 bytes");
+  if (!ok) return std::move(ok).error_at(concat({"database ", line.key}));
+  settings.databases.insert_or_assign(line.key, std::move(database));
+  return {};
+}
+
+Status apply_user(Settings& settings, const IniLine& line) {
+  if (line.key.size() > kUserNameBytesMax) return Error(concat({"user ", line.key, ": expected a name of at most 127 bytes"}));
+  User user;
+  user.name = line.key;
+  Result<Pairs> pairs = parse_connection_string(line.value);
+  Status ok = pairs ? apply_options(user, user_options(), *pairs) : Status(pairs.error());
+  if (!ok) return std::move(ok).error_at(concat({"user ", line.key}));
+  settings.users.insert_or_assign(line.key, std::move(user));
+  return {};
+}
+
+Status apply_peer(Settings& settings, const IniLine& line) {
+  Peer peer;
+  Result<int> id = parse_value<int>(line.key, {.lowest = 1, .highest = 16383});
+  if (!id) return Error(concat({"peer ", line.key, ": ", id.error().text()}));
+  peer.id = *id;
+  Result<Pairs> pairs = parse_connection_string(line.value);
+  Status ok = pairs ? apply_options(peer, peer_options(), *pairs) : Status(pairs.error());
+  if (ok && peer.host.empty()) ok = Error("expected host=");
+  if (!ok) return std::move(ok).error_at(concat({"peer ", line.key}));
+  settings.peers.insert_or_assign(peer.id, std::move(peer));
+  return {};
+}
+
+Status apply_setting(Settings& settings, std::string_view name, std::string_view value) {
+  const Row* row = find_row(name);
+  if (!row) return Error(concat({"unknown setting ", name}));
+  if (Status ok = row->set(*row, settings, value); !ok) return bad_value(name, value, ok.error());
+  return {};
+}
+
+Status apply(Settings& settings, const IniLine& line) {
+  if (line.section == "databases") return apply_database(settings, line);
+  if (line.section == "users") return apply_user(settings, line);
+  if (line.section == "peers") return apply_peer(settings, line);
+  if (line.section == "pgbouncer" || line.section == "pgweir") return apply_setting(settings, line.key, line.value);
+  return Error(concat({"unknown section [", line.section, "]: expected databases, users, pgbouncer, pgweir or peers"}));
+}
+
+}  // namespace
+
+Settings defaults() {
+  Settings settings;
+  for (const Row& row : setting_rows()) {
+    ENSURE(row.set(row, settings, row.fallback).ok());
+  }
+  return settings;
+}
+
+Result<Settings> load(const IniSource& files, const std::string& path) {
+  Settings settings = defaults();
+  settings.conffile = path;
+  Result<std::vector<IniLine>> lines = read_ini(files, path);
+  if (!lines) return std::move(lines).error();
+  for (const IniLine& line : *lines) {
+    if (Status ok = apply(settings, line); !ok) return std::move(ok).error_at(line.where);
+  }
+  return settings;
+}
+
+Status apply_set(Settings& settings, std::string_view name, std::string_view value) {
+  const Row* row = find_row(name);
+  if (row && row->reload == Reload::restart) return {};
+  return apply_setting(settings, name, value);
+}
+
+}  // namespace pgweir::config

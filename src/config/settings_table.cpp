@@ -1,0 +1,385 @@
+#include "config/settings_table.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace pgweir::config {
+namespace {
+
+template <class T>
+struct Unwrapped {
+  using type = T;
+};
+template <class T>
+struct Unwrapped<std::optional<T>> {
+  using type = T;
+};
+
+/// Parses `text` as the member's type and puts it there.
+template <auto Member, class Owner>
+Status put(Owner& owner, std::string_view text, const Limits& limits) {
+  using T = typename Unwrapped<std::remove_reference_t<decltype(owner.*Member)>>::type;
+  Result<T> value = parse_value<T>(text, limits);
+  if (!value) return std::move(value).error();
+  owner.*Member = std::move(*value);
+  return {};
+}
+
+template <auto Member>
+constexpr Row bind(Row row) {
+  row.set = [](const Row& self, Settings& settings, std::string_view text) {
+    return put<Member>(settings, text, self.limits);
+  };
+  row.get = [](const Settings& settings) { return print_value(settings.*Member); };
+  row.copy = [](const Settings& from, Settings& to) { to.*Member = from.*Member; };
+  return row;
+}
+
+template <auto Member, class Line>
+constexpr Option<Line> option(Option<Line> row) {
+  row.set = [](const Option<Line>& self, Line& line, std::string_view text) {
+    return put<Member>(line, text, self.limits);
+  };
+  return row;
+}
+template <auto Member>
+constexpr auto on_database(Option<Database> row) {
+  return option<Member, Database>(row);
+}
+template <auto Member>
+constexpr auto on_user(Option<User> row) {
+  return option<Member, User>(row);
+}
+template <auto Member>
+constexpr auto on_peer(Option<Peer> row) {
+  return option<Member, Peer>(row);
+}
+
+/// host= and replica_host= need port=, which may stand behind them: load.cpp puts them in at the end of
+/// the line.
+Status put_later(const Option<Database>&, Database&, std::string_view) { return {}; }
+
+constexpr auto kRestart = Reload::restart;
+constexpr auto kPgweir = Origin::pgweir;
+constexpr auto kNoEffect = Effect::none;
+constexpr Limits kPort = {.lowest = 0, .highest = 65535};
+constexpr Limits kByteSize = {.lowest = 0, .highest = std::numeric_limits<std::int64_t>::max()};
+
+constexpr Row kRows[] = {
+    bind<&Settings::admin_users>({.name = "admin_users", .fallback = "",
+        .doc = "Users who may do everything on the console, separated by commas."}),
+    bind<&Settings::announce_version>({.name = "announce_version", .fallback = "1.25.2", .origin = kPgweir,
+        .doc = "The PgBouncer version that SHOW VERSION and the console's server_version name: tools choose their column lists by it."}),
+    bind<&Settings::application_name_add_host>({.name = "application_name_add_host", .fallback = "0",
+        .doc = "Adds the client's host and port to the application_name that it logs in with.", .sim = "0,1"}),
+    bind<&Settings::auth_dbname>({.name = "auth_dbname", .fallback = "", .effect = kNoEffect,
+        .doc = "The database in which auth_query runs."}),
+    bind<&Settings::auth_file>({.name = "auth_file", .fallback = "",
+        .doc = "The file of users and their secrets (userlist.txt)."}),
+    bind<&Settings::auth_hba_file>({.name = "auth_hba_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The rules of auth_type = hba."}),
+    bind<&Settings::auth_ident_file>({.name = "auth_ident_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The user maps that rules of auth_hba_file name."}),
+    bind<&Settings::auth_ldap_options>({.name = "auth_ldap_options", .fallback = "", .effect = kNoEffect,
+        .doc = "The options of auth_type = ldap."}),
+    bind<&Settings::auth_query>({.name = "auth_query",
+        .fallback = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin",
+        .effect = kNoEffect,
+        .doc = "The query that finds the secret of a user who is not in auth_file."}),
+    bind<&Settings::auth_type>({.name = "auth_type", .fallback = "md5",
+        .doc = "How clients prove who they are: md5 (SCRAM where the stored secret is one), scram-sha-256, trust, or any."}),
+    bind<&Settings::auth_user>({.name = "auth_user", .fallback = "",
+        .doc = "The user that runs auth_query; also the monitor's, where monitor_user and the database's user are not set."}),
+    bind<&Settings::autodb_idle_timeout>({.name = "autodb_idle_timeout", .fallback = "3600",
+        .doc = "How long a database that `*` made is kept without use.", .sim = "1,3600"}),
+    bind<&Settings::cancel_wait_timeout>({.name = "cancel_wait_timeout", .fallback = "10",
+        .doc = "Longest time a cancel request waits to be passed on.", .sim = "1,10"}),
+    bind<&Settings::catalog_refresh>({.name = "catalog_refresh", .fallback = "60", .origin = kPgweir,
+        .doc = "How often the primary's catalog is read anew, besides after DDL that passed by.", .sim = "1,60"}),
+    bind<&Settings::classify_cache_size>({.name = "classify_cache_size", .fallback = "10000", .origin = kPgweir,
+        .doc = "Shapes of statements whose class is remembered.", .sim = "0,2,10000"}),
+    bind<&Settings::client_idle_timeout>({.name = "client_idle_timeout", .fallback = "0",
+        .doc = "Clients idle for longer are closed; 0 is never.", .sim = "0,5"}),
+    bind<&Settings::client_login_timeout>({.name = "client_login_timeout", .fallback = "60",
+        .doc = "Longest time a login may take, the wait for the pool's first server included.", .sim = "5,60"}),
+    bind<&Settings::client_tls13_ciphers>({.name = "client_tls13_ciphers", .fallback = "", .effect = kNoEffect,
+        .doc = "TLS 1.3 cipher suites towards clients."}),
+    bind<&Settings::client_tls_ca_file>({.name = "client_tls_ca_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The authority that signs clients' certificates."}),
+    bind<&Settings::client_tls_cert_file>({.name = "client_tls_cert_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The certificate shown to clients."}),
+    bind<&Settings::client_tls_ciphers>({.name = "client_tls_ciphers", .fallback = "default", .effect = kNoEffect,
+        .doc = "TLS ciphers towards clients, up to TLS 1.2."}),
+    bind<&Settings::client_tls_dheparams>({.name = "client_tls_dheparams", .fallback = "auto", .effect = kNoEffect,
+        .doc = "Diffie-Hellman parameters towards clients."}),
+    bind<&Settings::client_tls_ecdhcurve>({.name = "client_tls_ecdhcurve", .fallback = "auto", .effect = kNoEffect,
+        .doc = "The elliptic curve towards clients."}),
+    bind<&Settings::client_tls_key_file>({.name = "client_tls_key_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The private key of client_tls_cert_file."}),
+    bind<&Settings::client_tls_protocols>({.name = "client_tls_protocols", .fallback = "secure", .effect = kNoEffect,
+        .doc = "TLS versions towards clients."}),
+    bind<&Settings::client_tls_sslmode>({.name = "client_tls_sslmode", .fallback = "disable", .effect = kNoEffect,
+        .doc = "TLS towards clients: disable, allow or prefer, all of which go without for now; require and above are refused."}),
+    bind<&Settings::conffile>({.name = "conffile", .fallback = "",
+        .doc = "The configuration file; RELOAD reads the one that is set here."}),
+    bind<&Settings::default_pool_size>({.name = "default_pool_size", .fallback = "20",
+        .doc = "Servers per (database, user) and node; 0 is no limit.", .sim = "1,2,5,20"}),
+    bind<&Settings::disable_pqexec>({.name = "disable_pqexec", .fallback = "0", .reload = kRestart,
+        .doc = "Refuses simple Query messages."}),
+    bind<&Settings::dns_max_ttl>({.name = "dns_max_ttl", .fallback = "15", .effect = kNoEffect,
+        .doc = "How long an answer of the DNS is kept."}),
+    bind<&Settings::dns_nxdomain_ttl>({.name = "dns_nxdomain_ttl", .fallback = "15", .effect = kNoEffect,
+        .doc = "How long it is remembered that a name does not exist."}),
+    bind<&Settings::dns_zone_check_period>({.name = "dns_zone_check_period", .fallback = "0", .effect = kNoEffect,
+        .doc = "How often zones are asked for their serial number."}),
+    bind<&Settings::idle_transaction_timeout>({.name = "idle_transaction_timeout", .fallback = "0",
+        .doc = "Clients idle in a transaction for longer are closed; 0 is never.", .sim = "0,5"}),
+    bind<&Settings::ignore_startup_parameters>({.name = "ignore_startup_parameters", .fallback = "",
+        .doc = "Startup parameters that are accepted and dropped, separated by commas."}),
+    bind<&Settings::job_name>({.name = "job_name", .fallback = "pgbouncer", .reload = kRestart, .effect = kNoEffect,
+        .doc = "A name for the process."}),
+    bind<&Settings::listen_addr>({.name = "listen_addr", .fallback = "", .reload = kRestart,
+        .doc = "Addresses to listen on for TCP, separated by commas; `*` is all, nothing is none."}),
+    bind<&Settings::listen_backlog>({.name = "listen_backlog", .fallback = "128", .reload = kRestart,
+        .doc = "Connections that the kernel keeps until they are accepted."}),
+    bind<&Settings::listen_port>({.name = "listen_port", .fallback = "6432", .reload = kRestart, .limits = kPort,
+        .doc = "The port, of TCP and in the Unix socket's name."}),
+    bind<&Settings::log_connections>({.name = "log_connections", .fallback = "1", .doc = "Logs each login."}),
+    bind<&Settings::log_disconnections>({.name = "log_disconnections", .fallback = "1",
+        .doc = "Logs each end of a connection, with its reason."}),
+    bind<&Settings::log_pooler_errors>({.name = "log_pooler_errors", .fallback = "1",
+        .doc = "Logs each error that the pooler itself sends to a client."}),
+    bind<&Settings::log_stats>({.name = "log_stats", .fallback = "1", .doc = "Logs the averages each stats_period."}),
+    bind<&Settings::logfile>({.name = "logfile", .fallback = "",
+        .doc = "The log's file; standard error gets the lines too, unless -q or -d was given."}),
+    bind<&Settings::login_notify_message>({.name = "login_notify_message", .fallback = "", .effect = kNoEffect,
+        .doc = "A notice for each client after its login."}),
+    bind<&Settings::max_client_conn>({.name = "max_client_conn", .fallback = "100",
+        .doc = "Clients in all; the console's don't count.", .sim = "3,100"}),
+    bind<&Settings::max_db_client_connections>({.name = "max_db_client_connections", .fallback = "0",
+        .doc = "Clients per database; 0 is no limit.", .sim = "0,4"}),
+    bind<&Settings::max_db_connections>({.name = "max_db_connections", .fallback = "0",
+        .doc = "Servers per database and node; 0 is no limit.", .sim = "0,2,5"}),
+    bind<&Settings::max_node_connections>({.name = "max_node_connections", .fallback = "0", .origin = kPgweir,
+        .doc = "Servers per node over all databases; 0 is no limit.", .sim = "0,3"}),
+    bind<&Settings::max_packet_size>({.name = "max_packet_size", .fallback = "2147483647",
+        .limits = {.lowest = 4, .highest = 2147483647}, .doc = "Longest message that is accepted."}),
+    bind<&Settings::max_prepared_statements>({.name = "max_prepared_statements", .fallback = "200",
+        .doc = "Prepared statements kept per server in transaction and statement pooling; 0 turns their tracking off.", .sim = "0,1,5,200"}),
+    bind<&Settings::max_replica_lag>({.name = "max_replica_lag", .fallback = "10", .origin = kPgweir,
+        .doc = "Replicas further behind answer no reads.", .sim = "0.1,1,10"}),
+    bind<&Settings::max_unit_buffer>({.name = "max_unit_buffer", .fallback = "1048576", .origin = kPgweir, .limits = kByteSize,
+        .doc = "Bytes of a unit that are held back until its Sync; a longer one goes to the primary and streams.", .sim = "64,4096,1048576"}),
+    bind<&Settings::max_user_client_connections>({.name = "max_user_client_connections", .fallback = "0",
+        .doc = "Clients per user; 0 is no limit.", .sim = "0,4"}),
+    bind<&Settings::max_user_connections>({.name = "max_user_connections", .fallback = "0",
+        .doc = "Servers per user and node over all databases; 0 is no limit.", .sim = "0,3"}),
+    bind<&Settings::min_pool_size>({.name = "min_pool_size", .fallback = "0",
+        .doc = "Servers that a pool in use keeps at least.", .sim = "0,1"}),
+    bind<&Settings::monitor_interval>({.name = "monitor_interval", .fallback = "0.2", .origin = kPgweir,
+        .doc = "How often each node is asked for its role and LSN.", .sim = "0.05,0.2,1"}),
+    bind<&Settings::monitor_password>({.name = "monitor_password", .fallback = "", .origin = kPgweir,
+        .doc = "The password of monitor_user; shown as stars."}),
+    bind<&Settings::monitor_user>({.name = "monitor_user", .fallback = "", .origin = kPgweir,
+        .doc = "Whom the monitor logs in as. Else the database's user, auth_user, or the pool's first client."}),
+    bind<&Settings::on_session_state>({.name = "on_session_state", .fallback = "pin", .origin = kPgweir,
+        .doc = "A client whose session state can't be moved is kept on its primary server (pin), or treated as PgBouncer does (ignore)."}),
+    bind<&Settings::peer_id>({.name = "peer_id", .fallback = "0", .limits = {.lowest = 0, .highest = 16383},
+        .doc = "This process's number in [peers]."}),
+    bind<&Settings::pidfile>({.name = "pidfile", .fallback = "", .reload = kRestart, .doc = "Where the process writes its number."}),
+    bind<&Settings::pkt_buf>({.name = "pkt_buf", .fallback = "4096", .reload = kRestart, .effect = kNoEffect,
+        .doc = "The size of PgBouncer's buffers."}),
+    bind<&Settings::pool_idle_timeout>({.name = "pool_idle_timeout", .fallback = "0", .effect = kNoEffect,
+        .doc = "Pools without a client and a server for longer are freed; 0 is never."}),
+    bind<&Settings::pool_mode>({.name = "pool_mode", .fallback = "session",
+        .doc = "When a server is given back: at the client's end (session), after a transaction, or after a statement.",
+        .sim = "session,transaction,transaction,transaction"}),
+    bind<&Settings::primary_functions>({.name = "primary_functions", .fallback = "", .origin = kPgweir,
+        .doc = "Functions whose callers go to the primary, whatever the catalog says; separated by commas."}),
+    bind<&Settings::query_timeout>({.name = "query_timeout", .fallback = "0",
+        .doc = "Clients whose query runs for longer are closed; 0 is never.", .sim = "0,5"}),
+    bind<&Settings::query_wait_notify>({.name = "query_wait_notify", .fallback = "5",
+        .doc = "A client that waits for a server for so long is told so by a notice; 0 is never.", .sim = "0,1,5"}),
+    bind<&Settings::query_wait_timeout>({.name = "query_wait_timeout", .fallback = "120",
+        .doc = "Longest time a unit waits for a server before its client gets an error; 0 is no limit.", .sim = "1,5,120"}),
+    bind<&Settings::read_consistency>({.name = "read_consistency", .fallback = "table", .origin = kPgweir,
+        .doc = "What a replica must have replayed before it answers a read: eventual, session, table or primary (never).",
+        .sim = "eventual,session,table,table,primary"}),
+    bind<&Settings::read_split>({.name = "read_split", .fallback = "on", .origin = kPgweir,
+        .doc = "Whether reads go to the replicas of databases that have replica_host.", .sim = "on,on,on,off"}),
+    bind<&Settings::replica_functions>({.name = "replica_functions", .fallback = "", .origin = kPgweir,
+        .doc = "Functions that only read, whatever the catalog says; separated by commas."}),
+    bind<&Settings::replica_pool_size>({.name = "replica_pool_size", .fallback = "-1", .origin = kPgweir, .limits = {.lowest = -1},
+        .doc = "Servers per (database, user) and replica; -1 is as for the primary.", .sim = "-1,1,3"}),
+    bind<&Settings::replica_wait>({.name = "replica_wait", .fallback = "0", .origin = kPgweir,
+        .doc = "How long a read waits for a replica that is nearly far enough before it goes to the primary.", .sim = "0,0.02"}),
+    bind<&Settings::reserve_pool_size>({.name = "reserve_pool_size", .fallback = "0",
+        .doc = "Servers that a pool may have on top once a client waited for reserve_pool_timeout.", .sim = "0,1"}),
+    bind<&Settings::reserve_pool_timeout>({.name = "reserve_pool_timeout", .fallback = "5",
+        .doc = "After how long a wait the reserve is used.", .sim = "0.1,5"}),
+    bind<&Settings::resolv_conf>({.name = "resolv_conf", .fallback = "", .reload = kRestart, .effect = kNoEffect,
+        .doc = "The resolver's own configuration file."}),
+    bind<&Settings::sbuf_loopcnt>({.name = "sbuf_loopcnt", .fallback = "5", .effect = kNoEffect,
+        .doc = "Rounds of reading per socket and event in PgBouncer."}),
+    bind<&Settings::scram_iterations>({.name = "scram_iterations", .fallback = "4096", .limits = {.lowest = 1},
+        .doc = "Rounds of the SCRAM secret that is made from a plain password."}),
+    bind<&Settings::server_check_delay>({.name = "server_check_delay", .fallback = "30",
+        .doc = "A server idle for longer is checked before it is used.", .sim = "0,30"}),
+    bind<&Settings::server_check_query>({.name = "server_check_query", .fallback = "<empty>",
+        .doc = "The query that checks a server; `<empty>` is an empty one, nothing turns the check off."}),
+    bind<&Settings::server_connect_timeout>({.name = "server_connect_timeout", .fallback = "15",
+        .doc = "Longest time for connecting and logging in to a server.", .sim = "1,15"}),
+    bind<&Settings::server_fast_close>({.name = "server_fast_close", .fallback = "0",
+        .doc = "In session pooling, a server that is to be replaced is closed as soon as its transaction ends."}),
+    bind<&Settings::server_idle_timeout>({.name = "server_idle_timeout", .fallback = "600",
+        .doc = "Servers idle for longer are closed; 0 is never.", .sim = "1,600"}),
+    bind<&Settings::server_lifetime>({.name = "server_lifetime", .fallback = "3600",
+        .doc = "Older servers are closed when they are not in use, one after another; 0 is after one use.", .sim = "2,3600"}),
+    bind<&Settings::server_login_retry>({.name = "server_login_retry", .fallback = "15",
+        .doc = "Pause after a failed connection or login.", .sim = "0.5,15"}),
+    bind<&Settings::server_reset_query>({.name = "server_reset_query", .fallback = "DISCARD ALL",
+        .doc = "What cleans a server between two clients in session pooling."}),
+    bind<&Settings::server_reset_query_always>({.name = "server_reset_query_always", .fallback = "0",
+        .doc = "Runs server_reset_query in all pool modes.", .sim = "0,0,1"}),
+    bind<&Settings::server_round_robin>({.name = "server_round_robin", .fallback = "0",
+        .doc = "Uses the server that has been idle for longest first, not last.", .sim = "0,1"}),
+    bind<&Settings::server_tls13_ciphers>({.name = "server_tls13_ciphers", .fallback = "", .effect = kNoEffect,
+        .doc = "TLS 1.3 cipher suites towards servers."}),
+    bind<&Settings::server_tls_ca_file>({.name = "server_tls_ca_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The authority that signs servers' certificates."}),
+    bind<&Settings::server_tls_cert_file>({.name = "server_tls_cert_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The certificate shown to servers."}),
+    bind<&Settings::server_tls_ciphers>({.name = "server_tls_ciphers", .fallback = "default", .effect = kNoEffect,
+        .doc = "TLS ciphers towards servers, up to TLS 1.2."}),
+    bind<&Settings::server_tls_key_file>({.name = "server_tls_key_file", .fallback = "", .effect = kNoEffect,
+        .doc = "The private key of server_tls_cert_file."}),
+    bind<&Settings::server_tls_protocols>({.name = "server_tls_protocols", .fallback = "secure", .effect = kNoEffect,
+        .doc = "TLS versions towards servers."}),
+    bind<&Settings::server_tls_sslmode>({.name = "server_tls_sslmode", .fallback = "prefer", .effect = kNoEffect,
+        .doc = "TLS towards servers: disable, allow or prefer, all of which go without for now; require and above are refused."}),
+    bind<&Settings::so_reuseport>({.name = "so_reuseport", .fallback = "0", .reload = kRestart,
+        .doc = "Lets several processes listen on the same port."}),
+    bind<&Settings::stats_period>({.name = "stats_period", .fallback = "60",
+        .doc = "Time over which averages are taken.", .sim = "1,60"}),
+    bind<&Settings::stats_users>({.name = "stats_users", .fallback = "",
+        .doc = "Users who may use SHOW on the console, separated by commas."}),
+    bind<&Settings::suspend_timeout>({.name = "suspend_timeout", .fallback = "10", .effect = kNoEffect,
+        .doc = "Longest time for flushing all buffers at SUSPEND."}),
+    bind<&Settings::syslog>({.name = "syslog", .fallback = "0", .effect = kNoEffect, .doc = "Sends the log to syslog."}),
+    bind<&Settings::syslog_facility>({.name = "syslog_facility", .fallback = "daemon", .effect = kNoEffect,
+        .doc = "The facility under which syslog gets it."}),
+    bind<&Settings::syslog_ident>({.name = "syslog_ident", .fallback = "pgbouncer", .effect = kNoEffect,
+        .doc = "The name under which syslog gets it."}),
+    bind<&Settings::tcp_defer_accept>({.name = "tcp_defer_accept", .fallback = "1", .effect = kNoEffect,
+        .doc = "Accepts a connection only once data has come."}),
+    bind<&Settings::tcp_keepalive>({.name = "tcp_keepalive", .fallback = "1", .doc = "Turns TCP keepalive on."}),
+    bind<&Settings::tcp_keepcnt>({.name = "tcp_keepcnt", .fallback = "0",
+        .doc = "Keepalive probes that may stay unanswered; 0 is the system's default."}),
+    bind<&Settings::tcp_keepidle>({.name = "tcp_keepidle", .fallback = "0",
+        .doc = "Seconds of silence before the first keepalive probe; 0 is the system's default."}),
+    bind<&Settings::tcp_keepintvl>({.name = "tcp_keepintvl", .fallback = "0",
+        .doc = "Seconds between keepalive probes; 0 is the system's default."}),
+    bind<&Settings::tcp_socket_buffer>({.name = "tcp_socket_buffer", .fallback = "0",
+        .doc = "Bytes of the kernel's socket buffers; 0 is the system's default."}),
+    bind<&Settings::tcp_user_timeout>({.name = "tcp_user_timeout", .fallback = "0",
+        .doc = "Milliseconds that sent data may stay unacknowledged; 0 is the system's default."}),
+    bind<&Settings::track_extra_parameters>({.name = "track_extra_parameters", .fallback = "IntervalStyle", .reload = kRestart,
+        .doc = "Parameters that follow the client besides the usual ones, separated by commas; the server must report them."}),
+    bind<&Settings::transaction_timeout>({.name = "transaction_timeout", .fallback = "0",
+        .doc = "Clients whose transaction takes longer are closed; 0 is never.", .sim = "0,10"}),
+    bind<&Settings::unix_socket_dir>({.name = "unix_socket_dir", .fallback = "/tmp", .reload = kRestart,
+        .doc = "The directory of the Unix socket, also of servers' where host is not set; nothing is none, `@` begins an abstract name."}),
+    bind<&Settings::unix_socket_group>({.name = "unix_socket_group", .fallback = "", .reload = kRestart,
+        .doc = "The group that owns the Unix socket."}),
+    bind<&Settings::unix_socket_mode>({.name = "unix_socket_mode", .fallback = "0777", .reload = kRestart,
+        .limits = {.lowest = 0, .highest = 07777}, .doc = "The access rights of the Unix socket, in octal with a leading 0."}),
+    bind<&Settings::unknown_startup_parameters>({.name = "unknown_startup_parameters", .fallback = "apply", .origin = kPgweir,
+        .doc = "A startup parameter that is neither tracked nor ignored is set on the servers (apply), or its client is refused as PgBouncer does (refuse)."}),
+    bind<&Settings::user>({.name = "user", .fallback = "", .reload = kRestart,
+        .doc = "The system user to switch to when started as root."}),
+    bind<&Settings::verbose>({.name = "verbose", .fallback = "0", .doc = "How much is logged, 0 to 3."}),
+};
+
+constexpr Option<Database> kDatabaseOptions[] = {
+    on_database<&Database::application_name>({.name = "application_name", .doc = "Set on new servers."}),
+    on_database<&Database::auth_dbname>({.name = "auth_dbname", .doc = "As the setting of that name."}),
+    on_database<&Database::auth_query>({.name = "auth_query", .doc = "As the setting of that name."}),
+    on_database<&Database::auth_user>({.name = "auth_user", .doc = "As the setting of that name."}),
+    on_database<&Database::client_encoding>({.name = "client_encoding", .doc = "Set on new servers."}),
+    on_database<&Database::connect_query>({.name = "connect_query", .doc = "Run on each new server before its first client."}),
+    on_database<&Database::datestyle>({.name = "datestyle", .doc = "Set on new servers."}),
+    on_database<&Database::dbname>({.name = "dbname", .doc = "The database on the server; else the name of the line."}),
+    {.name = "host", .doc = "Where PostgreSQL is: a name, an address, a Unix socket's directory, or several of them with commas. Else the Unix socket in unix_socket_dir.", .set = put_later},
+    on_database<&Database::load_balance_hosts>({.name = "load_balance_hosts",
+        .doc = "With several hosts and no replica_host: take turns (round-robin), or stay with one until it fails (disable)."}),
+    on_database<&Database::max_db_client_connections>({.name = "max_db_client_connections", .doc = "As the setting of that name."}),
+    on_database<&Database::max_db_connections>({.name = "max_db_connections", .doc = "As the setting of that name."}),
+    on_database<&Database::max_replica_lag>({.name = "max_replica_lag", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::min_pool_size>({.name = "min_pool_size", .doc = "As the setting of that name."}),
+    on_database<&Database::password>({.name = "password", .doc = "The password of user; else the one of auth_file."}),
+    on_database<&Database::pool_mode>({.name = "pool_mode", .doc = "As the setting of that name."}),
+    on_database<&Database::pool_size>({.name = "pool_size", .doc = "As the setting default_pool_size."}),
+    on_database<&Database::port>({.name = "port", .doc = "The port of all hosts that name none (5432).", .limits = {.lowest = 1, .highest = 65535}}),
+    on_database<&Database::primary_functions>({.name = "primary_functions", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::query_wait_timeout>({.name = "query_wait_timeout", .doc = "As the setting of that name."}),
+    on_database<&Database::read_consistency>({.name = "read_consistency", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::read_split>({.name = "read_split", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::replica_functions>({.name = "replica_functions", .doc = "As the setting of that name.", .origin = kPgweir}),
+    {.name = "replica_host", .doc = "The replicas: `h1:5432,[::1]:5433,h2,/dir`. Turns the read/write split on.", .origin = kPgweir, .set = put_later},
+    on_database<&Database::replica_pool_size>({.name = "replica_pool_size", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::replica_wait>({.name = "replica_wait", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::reserve_pool_size>({.name = "reserve_pool", .doc = "An old name of reserve_pool_size."}),
+    on_database<&Database::reserve_pool_size>({.name = "reserve_pool_size", .doc = "As the setting of that name."}),
+    on_database<&Database::server_lifetime>({.name = "server_lifetime", .doc = "As the setting of that name."}),
+    on_database<&Database::timezone>({.name = "timezone", .doc = "Set on new servers."}),
+    on_database<&Database::user>({.name = "user", .doc = "The user of all servers (one pool for all clients); else each client's own."}),
+};
+
+constexpr Option<User> kUserOptions[] = {
+    on_user<&User::client_idle_timeout>({.name = "client_idle_timeout", .doc = "As the setting of that name."}),
+    on_user<&User::idle_transaction_timeout>({.name = "idle_transaction_timeout", .doc = "As the setting of that name."}),
+    on_user<&User::max_user_client_connections>({.name = "max_user_client_connections", .doc = "As the setting of that name."}),
+    on_user<&User::max_user_connections>({.name = "max_user_connections", .doc = "As the setting of that name."}),
+    on_user<&User::pool_mode>({.name = "pool_mode", .doc = "As the setting of that name."}),
+    on_user<&User::pool_size>({.name = "pool_size", .doc = "As the setting default_pool_size."}),
+    on_user<&User::query_timeout>({.name = "query_timeout", .doc = "As the setting of that name."}),
+    on_user<&User::query_wait_timeout>({.name = "query_wait_timeout", .doc = "As the setting of that name."}),
+    on_user<&User::read_consistency>({.name = "read_consistency", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_user<&User::read_split>({.name = "read_split", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_user<&User::reserve_pool_size>({.name = "reserve_pool_size", .doc = "As the setting of that name."}),
+    on_user<&User::transaction_timeout>({.name = "transaction_timeout", .doc = "As the setting of that name."}),
+};
+
+constexpr Option<Peer> kPeerOptions[] = {
+    on_peer<&Peer::host>({.name = "host", .doc = "Where the other process listens: an address, or its Unix socket's directory."}),
+    on_peer<&Peer::pool_size>({.name = "pool_size", .doc = "Connections for passing cancel requests on to it."}),
+    on_peer<&Peer::port>({.name = "port", .doc = "Its port (6432).", .limits = {.lowest = 1, .highest = 65535}}),
+};
+
+template <class Rows>
+constexpr bool sorted_by_name(const Rows& rows) {
+  for (std::size_t i = 1; i < std::size(rows); ++i) {
+    if (!(rows[i - 1].name < rows[i].name)) return false;
+  }
+  return true;
+}
+static_assert(sorted_by_name(kRows));
+static_assert(sorted_by_name(kDatabaseOptions));
+static_assert(sorted_by_name(kUserOptions));
+static_assert(sorted_by_name(kPeerOptions));
+
+}  // namespace
+
+std::span<const Row> setting_rows() noexcept { return kRows; }
+std::span<const Option<Database>> database_options() noexcept { return kDatabaseOptions; }
+std::span<const Option<User>> user_options() noexcept { return kUserOptions; }
+std::span<const Option<Peer>> peer_options() noexcept { return kPeerOptions; }
+
+const Row* find_row(std::string_view name) noexcept {
+  const Row* row = std::lower_bound(std::begin(kRows), std::end(kRows), name,
+                                    [](const Row& a, std::string_view b) { return a.name < b; });
+  return row != std::end(kRows) && row->name == name ? row : nullptr;
+}
+
+}  // namespace pgweir::config

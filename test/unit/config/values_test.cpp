@@ -1,0 +1,88 @@
+#include "config/values.h"
+
+#include <catch2/catch.hpp>
+
+using namespace pgweir;
+using namespace pgweir::config;
+using namespace std::chrono_literals;
+
+TEST_CASE("times are seconds, or have a unit", "[config]") {
+  CHECK(*parse_duration("5") == 5s);
+  CHECK(*parse_duration("0.5") == 500ms);
+  CHECK(*parse_duration(".5") == 500ms);
+  CHECK(*parse_duration("10us") == 10us);
+  CHECK(*parse_duration("50ms") == 50ms);
+  CHECK(*parse_duration("2s") == 2s);
+  CHECK(*parse_duration("2 S") == 2s);
+  CHECK(*parse_duration("1min") == 60s);
+  CHECK(*parse_duration("1.5h") == 90min);
+  CHECK(*parse_duration("0") == 0s);
+  for (const char* bad : {"", "s", "-1", "1x", "1e3", "0x10", "nan", "inf", "1 2", "1.2.3", "99999999999999", "."}) {
+    INFO(bad);
+    CHECK_FALSE(parse_duration(bad));
+  }
+  CHECK_FALSE(parse_duration("1" + std::string(400, '0')));
+  CHECK_FALSE(parse_duration("1" + std::string(400, '0') + "." + std::string(400, '0')));
+}
+
+TEST_CASE("times are shown as PgBouncer shows them", "[config]") {
+  CHECK(duration_text(3600s) == "3600");
+  CHECK(duration_text(50ms) == "0.05");
+  CHECK(duration_text(1500ms) == "1.5");
+  CHECK(duration_text(1us) == "0.000001");
+  CHECK(duration_text(0s) == "0");
+}
+
+TEST_CASE("numbers are read with base 0", "[config]") {
+  CHECK(*parse_value<int>("10", {}) == 10);
+  CHECK(*parse_value<int>("0777", {}) == 511);
+  CHECK(*parse_value<int>("0x10", {}) == 16);
+  CHECK(*parse_value<int>("-1", {.lowest = -1}) == -1);
+  CHECK(parse_value<int>("-1", {}).error().text() == "expected a number from 0 to 2147483647");
+  CHECK_FALSE(parse_value<int>("", {}));
+  CHECK_FALSE(parse_value<int>("1x", {}));
+  CHECK_FALSE(parse_value<int>("99999999999999999999", {}));
+  CHECK_FALSE(parse_value<int>("70000", {.lowest = 0, .highest = 65535}));
+  CHECK(*parse_value<std::int64_t>("1MiB", {}) == 1048576);
+  CHECK(*parse_value<std::int64_t>("64 kB", {}) == 65536);
+  CHECK(*parse_value<bool>("1", {}));
+  CHECK_FALSE(*parse_value<bool>("0", {}));
+  CHECK_FALSE(*parse_value<bool>("Off", {}));
+  CHECK_FALSE(parse_value<bool>("maybe", {}));
+}
+
+TEST_CASE("words are compared without case, and errors name those that are allowed", "[config]") {
+  CHECK(*parse_pool_mode("Transaction") == PoolMode::transaction);
+  CHECK(parse_pool_mode("trx").error().text() == "expected session, transaction or statement");
+  CHECK(*parse_value<AuthType>("scram-sha-256", {}) == AuthType::scram_sha_256);
+  CHECK(*parse_consistency("eventual") == ConsistencyLevel::eventual);
+  CHECK(parse_consistency("window").error().text() == "this version can't do that");
+  CHECK(parse_consistency("x").error().text() == "expected eventual, session, table or primary");
+  CHECK(to_string(ConsistencyLevel::window) == "window");
+  CHECK(to_string(ReadSplit::off) == "off");
+  CHECK(to_string(LoadBalanceHosts::round_robin) == "round-robin");
+}
+
+TEST_CASE("what would be unsafe to ignore is refused", "[config]") {
+  for (const char* type : {"plain", "hba", "cert", "pam", "ldap"}) {
+    INFO(type);
+    CHECK(parse_value<AuthType>(type, {}).error().text() ==
+          "this version can't do that, and going on without it would be less safe than asked for");
+  }
+  for (const char* mode : {"require", "verify-ca", "verify-full"}) CHECK_FALSE(parse_value<TlsMode>(mode, {}));
+  CHECK(*parse_value<TlsMode>("prefer", {}) == TlsMode::prefer);
+}
+
+TEST_CASE("hosts come with or without a port, in brackets when they are IPv6", "[config]") {
+  Result<std::vector<HostPort>> hosts = parse_hosts("h1:5433,[::1]:5434,[::1],::2,h2,/unix/dir,/d:6", 5432);
+  REQUIRE(hosts);
+  CHECK(*hosts == std::vector<HostPort>{{"h1", 5433}, {"::1", 5434}, {"::1", 5432}, {"::2", 5432}, {"h2", 5432},
+                                        {"/unix/dir", 5432}, {"/d", 6}});
+  CHECK((*hosts)[1].text() == "[::1]:5434");
+  CHECK((*hosts)[0].text() == "h1:5433");
+  CHECK((*hosts)[5].is_unix());
+  for (const char* bad : {"", "h1,", ",h1", "h1:", "h1:x", "h1:0", "h1:65536", "[::1", "[::1]x", ":5432"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_hosts(bad, 5432));
+  }
+}
