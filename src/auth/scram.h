@@ -1,5 +1,5 @@
-// SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, both sides: no channel binding, and the user name
-// comes from the startup packet, not from the exchange.
+// SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, both sides: no channel binding, and
+// the user name comes from the startup packet, not from the exchange.
 //
 //   client-first   n,,n=,r=<client nonce>
 //   server-first   r=<client nonce><server nonce>,s=<salt>,i=<iterations>
@@ -27,8 +27,8 @@ inline constexpr std::uint32_t kScramIterations = 4096;
 /// A server that asks for more would stop the loop for longer than a connection is worth.
 inline constexpr std::uint32_t kScramIterationsMax = 1'000'000;
 
-/// A secret of the process, drawn at start: salts of users that have none stored are derived from it, so that an
-/// unknown user gets the same salt each time, as a known one does.
+/// A secret of the process, drawn at start: salts of users that have none stored are derived from
+/// it, so that an unknown user gets the same salt each time, as a known one does.
 struct ServerSecret {
   Key bytes{};
 
@@ -37,12 +37,13 @@ struct ServerSecret {
   std::string salt_for(std::string_view user) const;
 };
 
-/// Remembers results of the costly step from password to salted password: the iterated hash takes about a
-/// millisecond, and each new server connection of a user would need the same one again.
+/// Remembers results of the costly step from password to salted password: the iterated hash takes
+/// about a millisecond, and each new server connection of a user would need the same one again.
 class SaltedPasswordCache {
  public:
   /// Forgets the oldest past this many.
-  explicit SaltedPasswordCache(std::size_t entries_max = 1000) noexcept : entries_max_(entries_max) {}
+  explicit SaltedPasswordCache(std::size_t entries_max = 1000) noexcept
+      : entries_max_(entries_max) {}
   ~SaltedPasswordCache();
   SaltedPasswordCache(const SaltedPasswordCache&) = delete;
   SaltedPasswordCache& operator=(const SaltedPasswordCache&) = delete;
@@ -53,27 +54,27 @@ class SaltedPasswordCache {
 
  private:
   std::size_t entries_max_;
-  std::unordered_map<std::string, Key> by_question_;  ///< By a digest of password, salt and iterations.
+  /// By a digest of password, salt and iterations.
+  std::unordered_map<std::string, Key> by_question_;
   std::deque<std::string> oldest_first_;
 };
 
-/// The password as it enters the hash. SASLprep (RFC 4013) leaves printable ASCII as it is, and that is all that
-/// is done here: other text goes in as its bytes, as PostgreSQL does with text that is not valid UTF-8. A password
-/// with characters that SASLprep would change (a no-break space, a ligature) does not match PostgreSQL's.
-std::string_view prepared(std::string_view password) noexcept;
-
-/// PBKDF2 with HMAC-SHA-256: the costly step.
+/// PBKDF2 with HMAC-SHA-256: the costly step. SASLprep (RFC 4013) leaves ASCII as it is; other text
+/// goes in as its bytes too, as PostgreSQL does with text that is not valid UTF-8. So a password
+/// with characters that SASLprep would change (a no-break space, a ligature, a decomposed accent)
+/// does not match a secret that PostgreSQL made.
 Key salted_password(std::string_view password, std::string_view salt, std::uint32_t iterations);
 ScramKeys keys_of(const Key& salted_password);
-ScramVerifier verifier_of(const Key& salted_password, std::string_view salt, std::uint32_t iterations);
+ScramVerifier verifier_of(const Key& salted_password, std::string_view salt,
+                          std::uint32_t iterations);
 /// Whether `password` is the one that `verifier` was made of.
 bool matches(const ScramVerifier& verifier, std::string_view password);
 
 /// The server's side of one exchange.
 class ScramServer {
  public:
-  /// Checks against `verifier`. With `doomed` the exchange runs as usual and ends in a refusal: nobody learns
-  /// whether the user exists.
+  /// Checks against `verifier`. With `doomed` the exchange runs as usual and ends in a refusal:
+  /// nobody learns whether the user exists.
   enum class Fate : std::uint8_t { checked, doomed };
   ScramServer(ScramVerifier verifier, Fate fate, Random& random);
 
@@ -87,9 +88,10 @@ class ScramServer {
  private:
   ScramVerifier verifier_;
   Fate fate_;
-  std::string nonce_;          ///< Ours; the client's in front once it has come.
+  std::string nonce_;  ///< Ours; the client's in front once it has come.
   std::string gs2_header_;
-  std::string auth_message_;   ///< client-first-bare "," server-first, and later "," client-final-without-proof.
+  /// client-first-bare "," server-first, and later "," client-final-without-proof.
+  std::string auth_message_;
   ScramKeys keys_;
 };
 

@@ -1,5 +1,5 @@
-// What is stored of a user's password, in one of the forms that PostgreSQL's pg_authid and PgBouncer's
-// auth_file know.
+// What is stored of a user's password, in one of the forms that PostgreSQL's pg_authid and
+// PgBouncer's auth_file know.
 #pragma once
 
 #include <array>
@@ -23,8 +23,9 @@ struct ScramVerifier {
   bool operator==(const ScramVerifier&) const = default;
 };
 
-/// What a SCRAM client needs to log in where the verifier of its password with the same salt and iterations is
-/// stored. Gained when a client logs in to us, good for our login to a server that stores the same secret.
+/// What a SCRAM client needs to log in where the verifier of its password with the same salt and
+/// iterations is stored. Gained when a client logs in to us, good for our login to a server that
+/// stores the same secret.
 struct ScramKeys {
   Key client_key{};
   Key server_key{};
@@ -32,7 +33,8 @@ struct ScramKeys {
   bool operator==(const ScramKeys&) const = default;
 };
 
-/// "SCRAM-SHA-256$<iterations>:<salt>$<stored key>:<server key>", base64; nullopt when it is not that.
+/// "SCRAM-SHA-256$<iterations>:<salt>$<stored key>:<server key>", base64; nullopt when it is not
+/// that.
 std::optional<ScramVerifier> parse_verifier(std::string_view text);
 std::string to_text(const ScramVerifier& verifier);
 
@@ -43,8 +45,8 @@ class Secret {
  public:
   /// No password: no password matches.
   Secret() = default;
-  /// Tells the forms apart as PostgreSQL does: "md5" and 32 lower-case hex digits, a well-formed verifier,
-  /// anything else is plain text; an empty text is none.
+  /// Tells the forms apart as PostgreSQL does: "md5" and 32 lower-case hex digits, a well-formed
+  /// verifier, anything else is plain text; an empty text is none.
   static Secret parse(std::string_view text);
   ~Secret();
   Secret(const Secret&) = default;

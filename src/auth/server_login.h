@@ -16,7 +16,8 @@ namespace pgweir::auth {
 class ServerLogin {
  public:
   /// `random` and `cache` are borrowed.
-  ServerLogin(std::string user, Credentials credentials, Random& random, SaltedPasswordCache& cache);
+  ServerLogin(std::string user, Credentials credentials, Random& random,
+              SaltedPasswordCache& cache);
   ~ServerLogin();
   ServerLogin(const ServerLogin&) = delete;
   ServerLogin& operator=(const ServerLogin&) = delete;
@@ -25,16 +26,20 @@ class ServerLogin {
     std::string send;   ///< For the server; may be empty.
     bool done = false;  ///< AuthenticationOk has come, and the server has proved what it had to.
   };
-  /// The body of an 'R' message. An error ends the attempt: the credentials don't fit what the server asks for
+  /// The body of an 'R' message. An error ends the attempt: the credentials don't fit what the
+  /// server asks for
   /// ("server login failed: wrong password type"), or it did not prove that it knows the secret.
   Result<Answer> on_authentication(Bytes body);
 
  private:
   enum class Sasl : std::uint8_t { none, wants_server_first, wants_server_final, verified };
 
+  Result<Answer> ok();
   Result<Answer> cleartext();
   Result<Answer> md5(Bytes salt);
   Result<Answer> sasl(Bytes mechanisms);
+  Result<Answer> sasl_continue(Bytes message);
+  Result<Answer> sasl_final(Bytes message);
 
   std::string user_;
   Credentials credentials_;

@@ -11,8 +11,8 @@
 
 namespace pgweir::auth {
 
-/// Who may log in, with which secret. Immutable once made: a reload makes a new one, a login keeps the one it
-/// began with.
+/// Who may log in, with which secret. Immutable once made: a reload makes a new one, a login keeps
+/// the one it began with.
 class Users {
  public:
   using Map = std::map<std::string, Secret, std::less<>>;
@@ -40,9 +40,10 @@ struct Userlist {
   std::vector<std::string> warnings;
 };
 
-/// Reads lines of the form `"user" "secret"`, where "" within quotes is one quote. What follows on the line is
-/// ignored, as are empty lines and those that begin with ; or #. A bad line is warned of and does not spoil the
-/// rest; of two lines for one user the last one counts. `file` only names the place in warnings.
+/// Reads lines of the form `"user" "secret"`, where "" within quotes is one quote. What follows on
+/// the line is ignored, as are empty lines and those that begin with ; or #. A bad line is warned
+/// of and does not spoil the rest; of two lines for one user the last one counts. `file` only names
+/// the place in warnings.
 Userlist parse_userlist(std::string_view text, std::string_view file);
 
 }  // namespace pgweir::auth

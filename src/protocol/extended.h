@@ -1,5 +1,5 @@
-// The messages of the extended protocol as views, and the same messages with another statement name: clients'
-// prepared statements go by names of our own on the servers.
+// The messages of the extended protocol as views, and the same messages with another statement
+// name: clients' prepared statements go by names of our own on the servers.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +47,8 @@ struct Execute {
   std::uint32_t max_rows = 0;  ///< 0: all.
 };
 
-/// nullopt: the body is not one of these messages, which is a protocol error of the peer. Bytes behind the
-/// fields count as an error too.
+/// nullopt: the body is not one of these messages, which is a protocol error of the peer. Bytes
+/// behind the fields count as an error too.
 std::optional<Parse> parse_parse(Bytes body) noexcept;
 std::optional<Bind> parse_bind(Bytes body) noexcept;
 std::optional<Target> parse_describe(Bytes body) noexcept;

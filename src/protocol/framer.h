@@ -1,6 +1,6 @@
-// protocol: PostgreSQL's wire format, bytes to messages and messages to bytes. It keeps no connection and
-// knows no session: the Framer cuts, Reader and the views of extended.h, error_fields.h and startup.h read,
-// Writer and the append_ functions of writer.h write.
+// protocol: PostgreSQL's wire format, bytes to messages and messages to bytes. It keeps no
+// connection and knows no session: the Framer cuts, Reader and the views of extended.h,
+// error_fields.h and startup.h read, Writer and the append_ functions of writer.h write.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline constexpr std::size_t kHeaderSize = 5;
 /// A message, or the part of a long one that has arrived. `bytes` is what is passed on as it is.
 struct Slice {
   char type = 0;
-  std::uint32_t size = 0;  ///< Bytes of the whole message's body (the length field less its own four).
+  std::uint32_t size = 0;  ///< Of the whole message's body: the length field less its own four.
   Bytes bytes;             ///< As on the wire; with the header when `first`.
   bool first = false;
   bool last = false;
@@ -29,8 +29,8 @@ struct Slice {
   bool whole() const noexcept { return first && last; }
 };
 
-/// Cuts a stream of bytes into messages without a buffer. Only a header that two reads share is kept, in five
-/// bytes; the slice that it then begins consists of these five bytes alone:
+/// Cuts a stream of bytes into messages without a buffer. Only a header that two reads share is
+/// kept, in five bytes; the slice that it then begins consists of these five bytes alone:
 ///
 ///   reads     |Q....select 1 Z.|...I|          slices   |Q....select 1 |Z....|I|
 ///                                                                         first  last
@@ -39,12 +39,16 @@ class Framer {
   /// A length field above `size_max` (it counts itself: at least 4) breaks the stream.
   explicit Framer(std::uint32_t size_max = 0x7fffffff) noexcept : size_max_(size_max) {}
 
-  /// Takes the next message, or as much of it as there is, off the front of `input`. nullopt: `input` is used
-  /// up, or the stream is broken(). The slice is valid until the next call and as long as the input's bytes.
+  /// Takes the next message, or as much of it as there is, off the front of `input`. nullopt:
+  /// `input` is used up, or the stream is broken(). The slice is valid until the next call and as
+  /// long as the input's bytes.
   std::optional<Slice> next(Bytes& input) noexcept {
-    if (remaining_ > 0) [[unlikely]] return next_of_body(input);
-    if (header_size_ > 0 || input.size() < kHeaderSize) [[unlikely]] return finish_header(input);
-    if (!take_header(input.data())) [[unlikely]] return std::nullopt;
+    if (remaining_ > 0) [[unlikely]]
+      return next_of_body(input);
+    if (header_size_ > 0 || input.size() < kHeaderSize) [[unlikely]]
+      return finish_header(input);
+    if (!take_header(input.data())) [[unlikely]]
+      return std::nullopt;
     const std::size_t here = std::min<std::size_t>(input.size(), kHeaderSize + size_);
     remaining_ = static_cast<std::uint32_t>(kHeaderSize + size_ - here);
     const Slice slice{type_, size_, input.substr(0, here), true, remaining_ == 0};
@@ -104,18 +108,19 @@ class Framer {
   bool broken_ = false;
 };
 
-/// The size on the wire, header included, of the message at the front of `input`; nullopt until its header is
-/// there. Says nothing about whether the length makes sense.
+/// The size on the wire, header included, of the message at the front of `input`; nullopt until its
+/// header is there. Says nothing about whether the length makes sense.
 inline std::optional<std::uint64_t> peek_wire_size(Bytes input) noexcept {
   if (input.size() < kHeaderSize) return std::nullopt;
   return std::uint64_t{load_u32(input.data() + 1)} + 1;
 }
 
-/// Puts the slices of a message that must be read as a whole together again; a whole slice costs no copy.
-/// The caller bounds what it collects by looking at Slice::size first.
+/// Puts the slices of a message that must be read as a whole together again; a whole slice costs no
+/// copy. The caller bounds what it collects by looking at Slice::size first.
 class Collector {
  public:
-  /// The body once `slice` completes it, valid until the next call; nullopt while parts are missing.
+  /// The body once `slice` completes it, valid until the next call; nullopt while parts are
+  /// missing.
   std::optional<Bytes> add(const Slice& slice) {
     if (slice.whole()) return slice.body();
     if (slice.first) body_.clear();

@@ -7,13 +7,15 @@
 
 namespace pgweir::protocol {
 
-/// A cursor over a body. What is not there reads as zero or empty, and failed() stays true from then on, so a
-/// parser reads all its fields and asks once.
+/// A cursor over a body. What is not there reads as zero or empty, and failed() stays true from
+/// then on, so a parser reads all its fields and asks once.
 class Reader {
  public:
   explicit Reader(Bytes bytes) noexcept : left_(bytes) {}
 
-  std::uint8_t u8() noexcept { return has(1) ? static_cast<std::uint8_t>(take(1)[0]) : std::uint8_t{0}; }
+  std::uint8_t u8() noexcept {
+    return has(1) ? static_cast<std::uint8_t>(take(1)[0]) : std::uint8_t{0};
+  }
   std::uint16_t u16() noexcept { return has(2) ? load_u16(take(2).data()) : std::uint16_t{0}; }
   std::int16_t i16() noexcept { return static_cast<std::int16_t>(u16()); }
   std::uint32_t u32() noexcept { return has(4) ? load_u32(take(4).data()) : 0; }

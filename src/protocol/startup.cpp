@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::uint32_t kStartupSizeMin = 8;
 constexpr std::string_view kProtocolOption = "_pq_.";
-/// Requests put this where the major version would stand, and which one it is where the minor would.
+/// Requests put this where the major version would stand, and which one it is where the minor
+/// would.
 constexpr std::uint16_t kRequestMajor = 1234;
 constexpr std::uint16_t kCancelMinor = 5678;
 constexpr std::uint16_t kSslMinor = 5679;
@@ -18,14 +19,18 @@ Error violation(std::string text) { return Error("08P01", std::move(text)); }
 
 Result<StartupPacket> parse_request(std::uint16_t minor, Reader reader) {
   switch (minor) {
-    case kSslMinor: return StartupPacket(SslRequest{});
-    case kGssMinor: return StartupPacket(GssRequest{});
+    case kSslMinor:
+      return StartupPacket(SslRequest{});
+    case kGssMinor:
+      return StartupPacket(GssRequest{});
     case kCancelMinor: {
       const CancelRequest cancel{reader.u32(), reader.u32()};
-      if (reader.failed() || !reader.at_end()) return violation("invalid cancel request: expected 16 bytes");
+      if (reader.failed() || !reader.at_end())
+        return violation("invalid cancel request: expected 16 bytes");
       return StartupPacket(cancel);
     }
-    default: return violation(concat({"unknown startup request: ", std::to_string(minor)}));
+    default:
+      return violation(concat({"unknown startup request: ", std::to_string(minor)}));
   }
 }
 
@@ -72,7 +77,9 @@ std::vector<std::string> words_of(Bytes value) {
 }
 
 Error unsupported_options() {
-  return Error("22023", "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed");
+  return Error(
+      "22023",
+      "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed");
 }
 
 }  // namespace
@@ -88,8 +95,8 @@ Result<std::optional<std::uint32_t>> startup_size(Bytes bytes) {
   if (bytes.size() < 4) return std::optional<std::uint32_t>();
   const std::uint32_t size = load_u32(bytes.data());
   if (size < kStartupSizeMin || size > kStartupSizeMax) {
-    return violation(concat({"invalid length of startup packet: ", std::to_string(size), " bytes, expected 8 to ",
-                             std::to_string(kStartupSizeMax)}));
+    return violation(concat({"invalid length of startup packet: ", std::to_string(size),
+                             " bytes, expected 8 to ", std::to_string(kStartupSizeMax)}));
   }
   return std::optional(size);
 }
@@ -105,8 +112,9 @@ Result<StartupPacket> parse_startup(Bytes packet) {
   if (startup.major == kRequestMajor) return parse_request(startup.minor, reader);
   if (startup.major == 2) return Error("0A000", "old V2 protocol not supported");
   if (startup.major != 3) {
-    return Error("0A000", concat({"unsupported frontend protocol ", std::to_string(startup.major), ".",
-                                  std::to_string(startup.minor), ": server supports 3.0 to 3.0"}));
+    return Error("0A000",
+                 concat({"unsupported frontend protocol ", std::to_string(startup.major), ".",
+                         std::to_string(startup.minor), ": server supports 3.0 to 3.0"}));
   }
   return parse_parameters(std::move(startup), reader);
 }

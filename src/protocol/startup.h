@@ -37,17 +37,17 @@ struct Startup {
 };
 using StartupPacket = std::variant<SslRequest, GssRequest, CancelRequest, Startup>;
 
-/// The size of the packet at the front of `bytes`, its length field included; nullopt until that is there.
-/// An error when it is below 8 or above kStartupSizeMax.
+/// The size of the packet at the front of `bytes`, its length field included; nullopt until that is
+/// there. An error when it is below 8 or above kStartupSizeMax.
 Result<std::optional<std::uint32_t>> startup_size(Bytes bytes);
 
-/// Reads one whole packet, length field included. Errors have PgBouncer's texts where it has one, and the
-/// SQLSTATE PostgreSQL uses.
+/// Reads one whole packet, length field included. Errors have PgBouncer's texts where it has one,
+/// and the SQLSTATE PostgreSQL uses.
 Result<StartupPacket> parse_startup(Bytes packet);
 
-/// Splits the startup parameter `options` as PostgreSQL does: words between blanks, a backslash takes the next
-/// byte as it is, and of the words only "-c name=value", "-cname=value" and "--name=value" are allowed. A dash in
-/// a name is an underscore.
+/// Splits the startup parameter `options` as PostgreSQL does: words between blanks, a backslash
+/// takes the next byte as it is, and of the words only "-c name=value", "-cname=value" and
+/// "--name=value" are allowed. A dash in a name is an underscore.
 Result<std::vector<Parameter>> parse_options(Bytes value);
 
 }  // namespace pgweir::protocol

@@ -46,8 +46,8 @@ void append_authentication(std::string& out, std::uint32_t what, Bytes data) {
   writer.end();
 }
 
-void append_report(std::string& out, char type, Bytes severity, Bytes sqlstate, Bytes message, Bytes detail,
-                   Bytes hint) {
+void append_report(std::string& out, char type, Bytes severity, Bytes sqlstate, Bytes message,
+                   Bytes detail, Bytes hint) {
   Writer writer(out);
   const auto field = [&writer](char code, Bytes value) {
     writer.u8(static_cast<std::uint8_t>(code));
@@ -139,7 +139,9 @@ void append_describe(std::string& out, char kind, Bytes name) {
   append_target(out, frontend::kDescribe, kind, name);
 }
 
-void append_close(std::string& out, char kind, Bytes name) { append_target(out, frontend::kClose, kind, name); }
+void append_close(std::string& out, char kind, Bytes name) {
+  append_target(out, frontend::kClose, kind, name);
+}
 
 void append_execute(std::string& out, Bytes portal, std::uint32_t max_rows) {
   Writer writer(out);
@@ -154,8 +156,12 @@ void append_flush(std::string& out) { append_empty(out, frontend::kFlush); }
 void append_terminate(std::string& out) { append_empty(out, frontend::kTerminate); }
 void append_copy_data(std::string& out, Bytes data) { append_raw(out, frontend::kCopyData, data); }
 void append_copy_done(std::string& out) { append_empty(out, frontend::kCopyDone); }
-void append_copy_fail(std::string& out, Bytes reason) { append_text(out, frontend::kCopyFail, reason); }
-void append_password(std::string& out, Bytes password) { append_text(out, frontend::kPassword, password); }
+void append_copy_fail(std::string& out, Bytes reason) {
+  append_text(out, frontend::kCopyFail, reason);
+}
+void append_password(std::string& out, Bytes password) {
+  append_text(out, frontend::kPassword, password);
+}
 
 void append_sasl_initial(std::string& out, Bytes mechanism, Bytes response) {
   Writer writer(out);
@@ -166,9 +172,12 @@ void append_sasl_initial(std::string& out, Bytes mechanism, Bytes response) {
   writer.end();
 }
 
-void append_sasl_response(std::string& out, Bytes response) { append_raw(out, frontend::kPassword, response); }
+void append_sasl_response(std::string& out, Bytes response) {
+  append_raw(out, frontend::kPassword, response);
+}
 
-void append_startup(std::string& out, std::span<const std::pair<std::string, std::string>> parameters) {
+void append_startup(std::string& out,
+                    std::span<const std::pair<std::string, std::string>> parameters) {
   Writer writer(out);
   writer.begin_untyped();
   writer.u32(kVersion30);
@@ -196,11 +205,13 @@ void append_cancel(std::string& out, std::uint32_t pid, std::uint32_t key) {
   writer.end();
 }
 
-void append_error(std::string& out, Bytes severity, Bytes sqlstate, Bytes message, Bytes detail, Bytes hint) {
+void append_error(std::string& out, Bytes severity, Bytes sqlstate, Bytes message, Bytes detail,
+                  Bytes hint) {
   append_report(out, backend::kErrorResponse, severity, sqlstate, message, detail, hint);
 }
 
-void append_notice(std::string& out, Bytes severity, Bytes sqlstate, Bytes message, Bytes detail, Bytes hint) {
+void append_notice(std::string& out, Bytes severity, Bytes sqlstate, Bytes message, Bytes detail,
+                   Bytes hint) {
   append_report(out, backend::kNoticeResponse, severity, sqlstate, message, detail, hint);
 }
 
@@ -216,7 +227,9 @@ void append_parameter_status(std::string& out, Bytes name, Bytes value) {
   writer.end();
 }
 
-void append_command_complete(std::string& out, Bytes tag) { append_text(out, backend::kCommandComplete, tag); }
+void append_command_complete(std::string& out, Bytes tag) {
+  append_text(out, backend::kCommandComplete, tag);
+}
 
 void append_backend_key(std::string& out, std::uint32_t pid, std::uint32_t key) {
   Writer writer(out);
@@ -227,8 +240,12 @@ void append_backend_key(std::string& out, std::uint32_t pid, std::uint32_t key) 
 }
 
 void append_auth_ok(std::string& out) { append_authentication(out, authentication::kOk, {}); }
-void append_auth_cleartext(std::string& out) { append_authentication(out, authentication::kCleartext, {}); }
-void append_auth_md5(std::string& out, Bytes salt) { append_authentication(out, authentication::kMd5, salt); }
+void append_auth_cleartext(std::string& out) {
+  append_authentication(out, authentication::kCleartext, {});
+}
+void append_auth_md5(std::string& out, Bytes salt) {
+  append_authentication(out, authentication::kMd5, salt);
+}
 
 void append_auth_sasl(std::string& out, std::span<const Bytes> mechanisms) {
   Writer writer(out);
@@ -254,10 +271,12 @@ void append_no_data(std::string& out) { append_empty(out, backend::kNoData); }
 void append_empty_query(std::string& out) { append_empty(out, backend::kEmptyQueryResponse); }
 void append_portal_suspended(std::string& out) { append_empty(out, backend::kPortalSuspended); }
 
-void append_negotiate_version(std::string& out, std::uint16_t newest_minor, std::span<const std::string> options) {
+void append_negotiate_version(std::string& out, std::uint16_t newest_minor,
+                              std::span<const std::string> options) {
   Writer writer(out);
   writer.begin(backend::kNegotiateProtocolVersion);
-  // The manual speaks of the minor version; servers send, and libpq reads, major and minor as in a startup packet.
+  // The manual speaks of the minor version; servers send, and libpq reads, major and minor as in a
+  // startup packet.
   writer.u32(kVersion30 | newest_minor);
   writer.u32(static_cast<std::uint32_t>(options.size()));
   for (const std::string& option : options) writer.cstring(option);

@@ -24,8 +24,8 @@ class Writer {
   void i16(std::int16_t value) { u16(static_cast<std::uint16_t>(value)); }
   void u32(std::uint32_t value);
   void i32(std::int32_t value) { u32(static_cast<std::uint32_t>(value)); }
-  /// The text and a zero byte. A zero byte within `text` would end it early on the other side, so the text
-  /// is cut there.
+  /// The text and a zero byte. A zero byte within `text` would end it early on the other side, so
+  /// the text is cut there.
   void cstring(Bytes text);
   void bytes(Bytes raw) { out_ += raw; }
   void end();
@@ -37,7 +37,8 @@ class Writer {
 
 /// Towards servers.
 void append_query(std::string& out, Bytes sql);
-void append_parse(std::string& out, Bytes name, Bytes sql, std::span<const std::uint32_t> types = {});
+void append_parse(std::string& out, Bytes name, Bytes sql,
+                  std::span<const std::uint32_t> types = {});
 /// Parameters and results in text format; nullopt is NULL.
 void append_bind(std::string& out, Bytes portal, Bytes statement,
                  std::span<const std::optional<Bytes>> parameters = {});
@@ -56,14 +57,16 @@ void append_password(std::string& out, Bytes password);
 void append_sasl_initial(std::string& out, Bytes mechanism, Bytes response);
 void append_sasl_response(std::string& out, Bytes response);
 /// Version 3.0.
-void append_startup(std::string& out, std::span<const std::pair<std::string, std::string>> parameters);
+void append_startup(std::string& out,
+                    std::span<const std::pair<std::string, std::string>> parameters);
 void append_ssl_request(std::string& out);
 void append_cancel(std::string& out, std::uint32_t pid, std::uint32_t key);
 
 /// Towards clients. Errors and notices carry the fields S, C and M, and D and H when given.
-void append_error(std::string& out, Bytes severity, Bytes sqlstate, Bytes message, Bytes detail = {}, Bytes hint = {});
-void append_notice(std::string& out, Bytes severity, Bytes sqlstate, Bytes message, Bytes detail = {},
-                   Bytes hint = {});
+void append_error(std::string& out, Bytes severity, Bytes sqlstate, Bytes message,
+                  Bytes detail = {}, Bytes hint = {});
+void append_notice(std::string& out, Bytes severity, Bytes sqlstate, Bytes message,
+                   Bytes detail = {}, Bytes hint = {});
 /// `status` is one of transaction_status.
 void append_ready(std::string& out, char status);
 void append_parameter_status(std::string& out, Bytes name, Bytes value);
@@ -82,15 +85,17 @@ void append_close_complete(std::string& out);
 void append_no_data(std::string& out);
 void append_empty_query(std::string& out);
 void append_portal_suspended(std::string& out);
-/// Tells a client that asked for 3.1 or later, or for _pq_ options, what it gets: 3.`newest_minor` without `options`.
-void append_negotiate_version(std::string& out, std::uint16_t newest_minor, std::span<const std::string> options);
+/// Tells a client that asked for 3.1 or later, or for _pq_ options, what it gets: 3.`newest_minor`
+/// without `options`.
+void append_negotiate_version(std::string& out, std::uint16_t newest_minor,
+                              std::span<const std::string> options);
 void append_parameter_description(std::string& out, std::span<const std::uint32_t> types);
 
 struct Column {
   Bytes name;
-  std::uint32_t type = 25;       ///< Oid; 25 is text.
-  std::int16_t type_size = -1;   ///< Of a fixed-length type; -1 for the others.
-  std::uint16_t format = 0;      ///< 0 text, 1 binary.
+  std::uint32_t type = 25;      ///< Oid; 25 is text.
+  std::int16_t type_size = -1;  ///< Of a fixed-length type; -1 for the others.
+  std::uint16_t format = 0;     ///< 0 text, 1 binary.
 };
 void append_row_description(std::string& out, std::span<const Column> columns);
 /// nullopt is NULL.

@@ -9,9 +9,11 @@
 using namespace pgweir;
 using namespace pgweir::protocol;
 
-TEST_CASE("an error's fields are views of its body, and V comes before the translated S", "[protocol]") {
+TEST_CASE("an error's fields are views of its body, and V comes before the translated S",
+          "[protocol]") {
   constexpr char kBody[] =
-      "SFEHLER\0VERROR\0C25006\0Mcannot execute INSERT in a read-only transaction\0Futility.c\0L411\0"
+      "SFEHLER\0VERROR\0C25006\0Mcannot execute INSERT in a read-only "
+      "transaction\0Futility.c\0L411\0"
       "RPreventCommandIfReadOnly\0";  // And the literal's own zero byte, which ends the list.
   const Bytes body(kBody, sizeof kBody);
   const ErrorFields fields = parse_error(body);

@@ -85,16 +85,19 @@ TEST_CASE("Bind, Describe and Execute are read in place", "[protocol]") {
   CHECK(execute->max_rows == 5);
 }
 
-TEST_CASE("no message that lacks a byte or has one too many is taken for a whole one", "[protocol]") {
+TEST_CASE("no message that lacks a byte or has one too many is taken for a whole one",
+          "[protocol]") {
   const std::string parse = sample_parse("n");
   std::string describe, execute;
   append_describe(describe, 'S', "n");
   append_execute(execute, "p", 5);
-  for (std::size_t i = 0; i < body_of(parse).size(); ++i) CHECK_FALSE(parse_parse(body_of(parse).substr(0, i)));
+  for (std::size_t i = 0; i < body_of(parse).size(); ++i)
+    CHECK_FALSE(parse_parse(body_of(parse).substr(0, i)));
   for (std::size_t i = 0; i < body_of(describe).size(); ++i) {
     CHECK_FALSE(parse_describe(body_of(describe).substr(0, i)));
   }
-  for (std::size_t i = 0; i < body_of(execute).size(); ++i) CHECK_FALSE(parse_execute(body_of(execute).substr(0, i)));
+  for (std::size_t i = 0; i < body_of(execute).size(); ++i)
+    CHECK_FALSE(parse_execute(body_of(execute).substr(0, i)));
   CHECK_FALSE(parse_parse(body_of(parse + "x")));
   CHECK_FALSE(parse_close(body_of(describe + "x")));
   CHECK_FALSE(parse_execute(body_of(execute + "x")));

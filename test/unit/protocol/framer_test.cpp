@@ -40,7 +40,8 @@ struct Feed {
       CHECK(framer.remaining() == slice->size - body_so_far);
       CHECK_FALSE(slice->bytes.empty());
       wire += slice->bytes;
-      if (const std::optional<Bytes> body = collector.add(*slice)) messages.push_back({slice->type, std::string(*body)});
+      if (const std::optional<Bytes> body = collector.add(*slice))
+        messages.push_back({slice->type, std::string(*body)});
     }
     CHECK(input.empty());
   }
@@ -53,7 +54,8 @@ std::string three_messages() {
   append_command_complete(stream, "SELECT 1");
   return stream;
 }
-const std::vector<Message> kThree = {{'Q', std::string("select 1\0", 9)}, {'S', ""}, {'C', std::string("SELECT 1\0", 9)}};
+const std::vector<Message> kThree = {
+    {'Q', std::string("select 1\0", 9)}, {'S', ""}, {'C', std::string("SELECT 1\0", 9)}};
 
 }  // namespace
 

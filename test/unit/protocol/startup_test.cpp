@@ -47,7 +47,8 @@ std::vector<Parameter> options_of(Bytes value) {
 }  // namespace
 
 TEST_CASE("what is written as a startup is read as one, in order", "[protocol]") {
-  const std::vector<Parameter> parameters = {{"user", "u"}, {"database", ""}, {"application_name", "x y"}, {"user", "v"}};
+  const std::vector<Parameter> parameters = {
+      {"user", "u"}, {"database", ""}, {"application_name", "x y"}, {"user", "v"}};
   std::string out;
   append_startup(out, parameters);
   const Startup startup = startup_of(out);
@@ -126,14 +127,17 @@ TEST_CASE("options are split as PostgreSQL splits them", "[protocol]") {
   CHECK(options_of("  -cgeqo=off\t--statement-timeout=5min ") == two);
   CHECK(options_of("").empty());
   CHECK(options_of("   ").empty());
-  CHECK(options_of("-c search_path=a\\ b,\\\\c=d") == std::vector<Parameter>{{"search_path", "a b,\\c=d"}});
+  CHECK(options_of("-c search_path=a\\ b,\\\\c=d") ==
+        std::vector<Parameter>{{"search_path", "a b,\\c=d"}});
   CHECK(options_of("-c a=") == std::vector<Parameter>{{"a", ""}});
   CHECK(options_of("-c a=b\\") == std::vector<Parameter>{{"a", "b"}});
-  CHECK(options_of("-c pgweir.causal_key=user:42") == std::vector<Parameter>{{"pgweir.causal_key", "user:42"}});
+  CHECK(options_of("-c pgweir.causal_key=user:42") ==
+        std::vector<Parameter>{{"pgweir.causal_key", "user:42"}});
 }
 
 TEST_CASE("options that are no settings are refused", "[protocol]") {
-  for (const char* bad : {"-c", "-c geqo", "--geqo", "-d 5", "geqo=off", "-c =off", "--=off", "-", "-c\\ a=b x"}) {
+  for (const char* bad :
+       {"-c", "-c geqo", "--geqo", "-d 5", "geqo=off", "-c =off", "--=off", "-", "-c\\ a=b x"}) {
     const Result<std::vector<Parameter>> parsed = parse_options(bad);
     REQUIRE_FALSE(parsed.ok());
     CHECK(parsed.error().text() == kBadOptions);

@@ -49,7 +49,8 @@ TEST_CASE("text with a zero byte is cut there and can't smuggle in further field
   CHECK(only_body(out, 'S') == zeroed({"name", "value"}));
 }
 
-TEST_CASE("an error holds severity, SQLSTATE and message, and detail and hint when given", "[protocol]") {
+TEST_CASE("an error holds severity, SQLSTATE and message, and detail and hint when given",
+          "[protocol]") {
   std::string out;
   append_error(out, "FATAL", "08P01", "no such user");
   CHECK(only_body(out, 'E') == zeroed({"SFATAL", "C08P01", "Mno such user", ""}));
@@ -62,12 +63,13 @@ TEST_CASE("Parse, Bind, Describe, Execute, Close have the fields a server reads"
   std::string out;
   const std::uint32_t types[] = {23, 25};
   append_parse(out, "s1", "select $1", types);
-  CHECK(only_body(out, 'P') == zeroed({"s1", "select $1"}) + std::string("\0\2\0\0\0\x17\0\0\0\x19", 10));
+  CHECK(only_body(out, 'P') ==
+        zeroed({"s1", "select $1"}) + std::string("\0\2\0\0\0\x17\0\0\0\x19", 10));
   out.clear();
   const std::optional<Bytes> values[] = {"42", std::nullopt};
   append_bind(out, "", "s1", values);
-  CHECK(only_body(out, 'B') ==
-        zeroed({"", "s1"}) + std::string("\0\0\0\2\0\0\0\2", 8) + "42" + std::string("\xff\xff\xff\xff\0\0", 6));
+  CHECK(only_body(out, 'B') == zeroed({"", "s1"}) + std::string("\0\0\0\2\0\0\0\2", 8) + "42" +
+                                   std::string("\xff\xff\xff\xff\0\0", 6));
   out.clear();
   append_describe(out, 'P', "p");
   CHECK(only_body(out, 'D') == zeroed({"Pp"}));
@@ -81,10 +83,11 @@ TEST_CASE("Parse, Bind, Describe, Execute, Close have the fields a server reads"
 
 TEST_CASE("messages without a body are a letter and the length four", "[protocol]") {
   const std::vector<std::pair<void (*)(std::string&), char>> kinds = {
-      {append_sync, 'S'},           {append_flush, 'H'},          {append_terminate, 'X'},
-      {append_copy_done, 'c'},      {append_parse_complete, '1'}, {append_bind_complete, '2'},
-      {append_close_complete, '3'}, {append_no_data, 'n'},        {append_empty_query, 'I'},
-      {append_portal_suspended, 's'}};
+      {append_sync, 'S'},           {append_flush, 'H'},
+      {append_terminate, 'X'},      {append_copy_done, 'c'},
+      {append_parse_complete, '1'}, {append_bind_complete, '2'},
+      {append_close_complete, '3'}, {append_no_data, 'n'},
+      {append_empty_query, 'I'},    {append_portal_suspended, 's'}};
   for (const auto& [append, type] : kinds) {
     std::string out;
     append(out);

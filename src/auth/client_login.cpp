@@ -1,0 +1,240 @@
+#include "auth/client_login.h"
+
+#include <array>
+
+#include "auth/digest.h"
+#include "protocol/reader.h"
+#include "protocol/writer.h"
+
+namespace pgweir::auth {
+namespace {
+
+struct MethodWord {
+  Method method;
+  std::string_view word;
+};
+constexpr MethodWord kMethods[] = {
+    {Method::trust, "trust"},
+    {Method::any, "any"},
+    {Method::plain, "plain"},
+    {Method::md5, "md5"},
+    {Method::scram_sha_256, "scram-sha-256"},
+    {Method::reject, "reject"},
+};
+
+constexpr std::string_view kWrongPassword = "password authentication failed";
+constexpr std::string_view kWrongProof = "SASL authentication failed";
+// The SQLSTATEs that PostgreSQL gives: no password was wrong, one was, the exchange was not
+// followed.
+constexpr std::string_view kInvalidAuthorization = "28000";
+constexpr std::string_view kInvalidPassword = "28P01";
+constexpr std::string_view kProtocolViolation = "08P01";
+
+bool password_matches(const Secret& secret, std::string_view password, std::string_view user) {
+  switch (secret.form()) {
+    case SecretForm::none:
+      return false;
+    case SecretForm::plain:
+      return same_secret(secret.text(), password);
+    case SecretForm::md5:
+      return same_secret(secret.text(), "md5" + md5_of_password(password, user));
+    case SecretForm::scram:
+      return matches(secret.verifier(), password);
+  }
+  return false;
+}
+
+/// The hash that an md5 answer is made of; nullopt when the secret has no such form.
+std::optional<std::string> md5_form(const Secret& secret, std::string_view user) {
+  switch (secret.form()) {
+    case SecretForm::none:
+      return std::nullopt;
+    case SecretForm::plain:
+      return md5_of_password(secret.text(), user);
+    case SecretForm::md5:
+      return secret.text().substr(3);
+    case SecretForm::scram:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// nullopt: no SCRAM exchange can succeed with this secret.
+std::optional<ScramVerifier> scram_form(const Secret& secret, const std::string& salt,
+                                        const LoginContext& context) {
+  switch (secret.form()) {
+    case SecretForm::none:
+      return std::nullopt;
+    case SecretForm::plain:
+      return verifier_of(context.cache.get(secret.text(), salt, context.scram_iterations), salt,
+                         context.scram_iterations);
+    case SecretForm::md5:
+      return std::nullopt;
+    case SecretForm::scram:
+      return secret.verifier();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view to_string(Method method) noexcept {
+  for (const MethodWord& row : kMethods) {
+    if (row.method == method) return row.word;
+  }
+  return "?";
+}
+
+std::optional<Method> parse_method(std::string_view auth_type) noexcept {
+  for (const MethodWord& row : kMethods) {
+    if (row.word == auth_type) return row.method;
+  }
+  return std::nullopt;
+}
+
+ClientLogin::ClientLogin(Method method, std::string user, const Secret* secret,
+                         const LoginContext& context)
+    : method_(method),
+      user_(std::move(user)),
+      known_(secret != nullptr),
+      secret_(secret ? *secret : Secret()),
+      context_(context) {}
+
+ClientLogin::~ClientLogin() {
+  if (password_) wipe(*password_);
+  if (keys_) wipe(keys_->client_key);
+}
+
+Step ClientLogin::start() {
+  switch (method_) {
+    case Method::trust:
+      return known_ ? accept() : refuse(kInvalidAuthorization, "\"trust\" authentication failed");
+    case Method::any:
+      return accept();
+    case Method::plain:
+      return ask_password();
+    case Method::md5:
+      return secret_.form() == SecretForm::scram ? ask_scram() : ask_md5();
+    case Method::scram_sha_256:
+      return ask_scram();
+    case Method::reject:
+      return refuse(kInvalidAuthorization, "login rejected");
+  }
+  return refuse(kInvalidAuthorization, "no authentication method is found");
+}
+
+Step ClientLogin::on_password_message(Bytes body) {
+  switch (state_) {
+    case State::created:
+      break;
+    case State::wants_password:
+      return check_password(body);
+    case State::wants_md5:
+      return check_md5(body);
+    case State::wants_client_first:
+      return check_client_first(body);
+    case State::wants_client_final:
+      return check_client_final(body);
+    case State::ended:
+      break;
+  }
+  return refuse(kProtocolViolation, "unexpected password message");
+}
+
+Step ClientLogin::ask_password() {
+  Step step;
+  protocol::append_auth_cleartext(step.send);
+  state_ = State::wants_password;
+  return step;
+}
+
+Step ClientLogin::ask_md5() {
+  std::array<char, 4> salt;
+  context_.random.fill(salt);
+  md5_salt_.assign(salt.data(), salt.size());
+  Step step;
+  protocol::append_auth_md5(step.send, md5_salt_);
+  state_ = State::wants_md5;
+  return step;
+}
+
+Step ClientLogin::ask_scram() {
+  // The salt for unknown users and for plain passwords comes from the same place, so that nothing
+  // in the exchange tells them apart.
+  const std::string salt = context_.server_secret.salt_for(user_);
+  std::optional<ScramVerifier> verifier = scram_form(secret_, salt, context_);
+  const ScramServer::Fate fate = verifier ? ScramServer::Fate::checked : ScramServer::Fate::doomed;
+  if (!verifier) verifier = ScramVerifier{.iterations = context_.scram_iterations, .salt = salt};
+  scram_.emplace(*std::move(verifier), fate, context_.random);
+  Step step;
+  protocol::append_auth_sasl(step.send, std::array{kScramMechanism});
+  state_ = State::wants_client_first;
+  return step;
+}
+
+Step ClientLogin::check_password(Bytes body) {
+  protocol::Reader reader(body);
+  const Bytes password = reader.cstring();
+  if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, kWrongPassword);
+  if (password.empty()) return refuse(kInvalidPassword, "empty password returned by client");
+  if (!password_matches(secret_, password, user_)) return refuse(kInvalidPassword, kWrongPassword);
+  password_.emplace(password);
+  return accept();
+}
+
+Step ClientLogin::check_md5(Bytes body) {
+  protocol::Reader reader(body);
+  const Bytes answer = reader.cstring();
+  if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, kWrongPassword);
+  const std::optional<std::string> hash = md5_form(secret_, user_);
+  // Without a secret the same work is done, for nothing.
+  const std::string wanted = md5_answer(hash.value_or(std::string(32, '0')), md5_salt_);
+  if (!same_secret(wanted, answer) || !hash) return refuse(kInvalidPassword, kWrongPassword);
+  return accept();
+}
+
+Step ClientLogin::check_client_first(Bytes body) {
+  protocol::Reader reader(body);
+  const Bytes mechanism = reader.cstring();
+  const Bytes message = reader.bytes(reader.u32());
+  if (reader.failed() || !reader.at_end() || mechanism != kScramMechanism) {
+    return refuse(kProtocolViolation, kWrongProof);
+  }
+  const Result<std::string> server_first = scram_->on_client_first(message);
+  if (!server_first) return refuse(server_first.error().sqlstate(), kWrongProof);
+  Step step;
+  protocol::append_auth_sasl_continue(step.send, *server_first);
+  state_ = State::wants_client_final;
+  return step;
+}
+
+Step ClientLogin::check_client_final(Bytes body) {
+  const Result<std::string> server_final = scram_->on_client_final(body);
+  if (!server_final) return refuse(server_final.error().sqlstate(), kWrongProof);
+  // The key of a verifier that was made here for a plain password fits no server.
+  if (secret_.form() == SecretForm::scram) keys_ = scram_->keys();
+  std::string send;
+  protocol::append_auth_sasl_final(send, *server_final);
+  return accept(std::move(send));
+}
+
+Step ClientLogin::accept(std::string send) {
+  state_ = State::ended;
+  return {.state = Step::State::accepted, .send = std::move(send), .why = std::nullopt};
+}
+
+Step ClientLogin::refuse(std::string_view sqlstate, std::string_view text) {
+  state_ = State::ended;
+  return {.state = Step::State::refused,
+          .send = {},
+          .why = Error(std::string(sqlstate), std::string(text))};
+}
+
+Credentials ClientLogin::credentials() const {
+  Credentials credentials = credentials_of(secret_);
+  if (password_) credentials.password = password_;
+  credentials.scram = keys_;
+  return credentials;
+}
+
+}  // namespace pgweir::auth

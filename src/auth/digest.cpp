@@ -1,0 +1,131 @@
+#include "auth/digest.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <memory>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace pgweir::auth {
+namespace {
+
+using Context = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
+
+const unsigned char* raw(std::string_view text) noexcept {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+unsigned char* raw(char* at) noexcept { return reinterpret_cast<unsigned char*>(at); }
+
+/// libcrypto refuses these only when it is out of memory or built without them: nobody could log in
+/// then.
+void digest(const EVP_MD* algorithm, std::initializer_list<std::string_view> parts, char* out) {
+  const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  ENSURE(context && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1);
+  for (std::string_view part : parts)
+    ENSURE(EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1);
+  ENSURE(EVP_DigestFinal_ex(context.get(), raw(out), nullptr) == 1);
+}
+
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
+
+Key sha256(std::initializer_list<std::string_view> parts) {
+  Key out;
+  digest(EVP_sha256(), parts, out.data());
+  return out;
+}
+
+Key hmac_sha256(std::string_view key, std::string_view text) {
+  Key out;
+  unsigned int size = 0;
+  const unsigned char* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                                   raw(text), text.size(), raw(out.data()), &size);
+  ENSURE(done != nullptr && size == out.size());
+  return out;
+}
+
+Key pbkdf2_sha256(std::string_view password, std::string_view salt, std::uint32_t iterations) {
+  Key out;
+  ENSURE(PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), raw(salt),
+                           static_cast<int>(salt.size()), static_cast<int>(iterations),
+                           EVP_sha256(), static_cast<int>(out.size()), raw(out.data())) == 1);
+  return out;
+}
+
+std::string md5_hex(std::string_view first, std::string_view second) {
+  std::array<char, 16> sum;
+  digest(EVP_md5(), {first, second}, sum.data());
+  std::string hex;
+  hex.reserve(2 * sum.size());
+  for (char c : sum) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += "0123456789abcdef"[byte >> 4];
+    hex += "0123456789abcdef"[byte & 15];
+  }
+  return hex;
+}
+
+std::string md5_of_password(std::string_view password, std::string_view user) {
+  return md5_hex(password, user);
+}
+
+std::string md5_answer(std::string_view password_md5_hex, std::string_view salt) {
+  return concat({"md5", md5_hex(password_md5_hex, salt)});
+}
+
+std::string to_base64(std::string_view raw_bytes) {
+  std::string out;
+  out.reserve((raw_bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < raw_bytes.size(); i += 3) {
+    const std::string_view group = raw_bytes.substr(i, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      bits = (bits << 8) | (k < group.size() ? static_cast<unsigned char>(group[k]) : 0u);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      out += k <= group.size() ? kAlphabet[(bits >> (18 - 6 * k)) & 63] : '=';
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::size_t padding = 0;
+  while (padding < 2 && !text.empty() && text.back() == '=') {
+    text.remove_suffix(1);
+    ++padding;
+  }
+  std::string out;
+  std::uint32_t bits = 0;
+  std::size_t bit_count = 0;
+  for (char c : text) {
+    const std::size_t value = kAlphabet.find(c);
+    if (value == std::string_view::npos) return std::nullopt;
+    bits = (bits << 6) | static_cast<std::uint32_t>(value);
+    bit_count += 6;
+    if (bit_count >= 8) {
+      bit_count -= 8;
+      out += static_cast<char>((bits >> bit_count) & 0xff);
+    }
+  }
+  return out;
+}
+
+bool same_secret(std::string_view a, std::string_view b) noexcept {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+void wipe(std::string& text) noexcept {
+  OPENSSL_cleanse(text.data(), text.size());
+  text.clear();
+}
+
+void wipe(Key& key) noexcept { OPENSSL_cleanse(key.data(), key.size()); }
+
+}  // namespace pgweir::auth
