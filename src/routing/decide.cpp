@@ -1,0 +1,168 @@
+#include "routing/decide.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace pgweir::routing {
+
+std::string_view to_string(Role role) noexcept {
+  switch (role) {
+    case Role::unknown: return "unknown";
+    case Role::primary: return "primary";
+    case Role::replica: return "replica";
+    case Role::down: return "down";
+  }
+  return "unknown";
+}
+
+namespace {
+
+using config::ConsistencyLevel;
+
+/// What a replica must have replayed, by the level in force.
+struct Demand {
+  tokens::Need session{};
+  tokens::Need tables{};
+  NodeId only_replica{};
+  Duration max_lag{};       ///< Zero: any.
+
+};
+
+Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
+  if (unit.hint == sql::Hint::replica) return {};  // It overrides lag and consistency, and nothing else.
+  Demand demand{.max_lag = policy.max_replica_lag};
+  switch (policy.level) {
+    case ConsistencyLevel::eventual:
+    case ConsistencyLevel::primary:
+      break;
+    case ConsistencyLevel::session:
+    case ConsistencyLevel::pin:     // Its own writes replayed is more than its own writes being old.
+      demand.session = unit.session;
+      demand.only_replica = unit.only_replica;
+      break;
+    case ConsistencyLevel::table:
+    case ConsistencyLevel::latest:
+    case ConsistencyLevel::window:  // The last write replayed is more than the last write being old.
+      demand.session = unit.session;
+      demand.tables = unit.tables;
+      demand.only_replica = unit.only_replica;
+      break;
+  }
+  return demand;
+}
+
+/// What of the unit itself, or its session, keeps it on the primary. In the order in which people are told.
+std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy) noexcept {
+  if (!policy.split) return Reason::not_split;
+  if (unit.pinned) return Reason::pinned;
+  if (unit.in_transaction) return Reason::in_transaction;
+  if (unit.cause != sql::Cause::none) return reason_of(unit.cause);
+  // Rows of the first statement may be out when the second is refused, so nothing could be healed.
+  if (unit.statements > 1 && !unit.certain) return Reason::unparsed;
+  if (unit.hint == sql::Hint::primary) return Reason::hint;
+  if (unit.serializable) return Reason::serializable;
+  if (unit.learned) return Reason::learned;
+  if (unit.oversize) return Reason::oversize;
+  if (unit.flushed) return Reason::flush;
+  if (unit.hint == sql::Hint::replica) return std::nullopt;
+  if (policy.level == ConsistencyLevel::primary) return Reason::level_primary;
+  if (policy.level == ConsistencyLevel::latest) return Reason::latest_wait;
+  return std::nullopt;
+}
+
+bool fit(const NodeView& node) noexcept { return node.role == Role::replica && node.eligible && node.weight > 0; }
+
+bool has_replayed(const NodeView& node, const tokens::Need& need) noexcept {
+  return need.pending == 0 && node.replayed >= need.lsn;
+}
+
+/// Where a replica falls out, furthest first: the one that gets furthest names the reason.
+enum class Stage : std::uint8_t { unfit, session_behind, tables_behind, lagging, allowed };
+
+Stage stage_of(const NodeView& node, const Demand& demand) noexcept {
+  if (!fit(node)) return Stage::unfit;
+  // Behind such an address the next connection may reach another instance, whose LSN nobody asked.
+  if (node.several && !demand.session.nothing()) return Stage::session_behind;
+  if (demand.only_replica && demand.only_replica != node.id) return Stage::session_behind;
+  if (!has_replayed(node, demand.session)) return Stage::session_behind;
+  if (node.several && !demand.tables.nothing()) return Stage::tables_behind;
+  if (!has_replayed(node, demand.tables)) return Stage::tables_behind;
+  if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag)) return Stage::lagging;
+  return Stage::allowed;
+}
+
+Reason reason_of(Stage furthest) noexcept {
+  switch (furthest) {
+    case Stage::unfit: return Reason::no_replica;
+    case Stage::session_behind: return Reason::token_ahead;
+    case Stage::tables_behind: return Reason::table_written;
+    case Stage::lagging: return Reason::lag;
+    case Stage::allowed: return Reason::read;
+  }
+  return Reason::no_replica;
+}
+
+struct Candidate {
+  NodeId id;
+  std::uint32_t outstanding = 0;
+  std::uint32_t weight = 1;
+};
+
+/// Fewer outstanding units for its weight first, then where the session read last, then as configured.
+bool before(const Candidate& a, const Candidate& b, NodeId last_replica) noexcept {
+  const std::uint64_t load_a = std::uint64_t{a.outstanding} * b.weight;
+  const std::uint64_t load_b = std::uint64_t{b.outstanding} * a.weight;
+  if (load_a != load_b) return load_a < load_b;
+  return a.id == last_replica && b.id != last_replica;
+}
+
+Route to_primary(Reason reason, bool wants_capture = false) noexcept {
+  Route route;
+  route.reason = reason;
+  route.wants_capture = wants_capture;
+  return route;
+}
+
+}  // namespace
+
+Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& policy, const Load& load) noexcept {
+  if (const std::optional<Reason> reason = reason_of_unit(unit, policy)) return to_primary(*reason);
+
+  const Demand demand = demand_of(unit, policy);
+  Stage furthest = Stage::unfit;
+  std::array<Candidate, kReplicasMax> candidates;
+  std::size_t count = 0;
+  for (const NodeView& node : cluster.nodes) {
+    if (load.failing(node.id)) continue;
+    const Stage stage = stage_of(node, demand);
+    furthest = std::max(furthest, stage);
+    if (stage != Stage::allowed || count == kReplicasMax) continue;
+    candidates[count++] = {node.id, load.outstanding(node.id), static_cast<std::uint32_t>(node.weight)};
+  }
+  if (count == 0) {
+    const bool somebody_could = furthest != Stage::unfit;
+    const bool pending = demand.session.pending != 0 || demand.tables.pending != 0;
+    return to_primary(reason_of(furthest), somebody_could && pending);
+  }
+
+  // Insertion sort: a handful of entries, stable, and no allocation.
+  for (std::size_t i = 1; i < count; ++i) {
+    for (std::size_t at = i; at > 0 && before(candidates[at], candidates[at - 1], unit.last_replica); --at) {
+      std::swap(candidates[at], candidates[at - 1]);
+    }
+  }
+  Route route;
+  route.target = sql::Target::replica;
+  route.reason = Reason::read;
+  route.replica_count = static_cast<std::uint32_t>(count);
+  for (std::size_t i = 0; i < count; ++i) route.replicas[i] = candidates[i].id;
+  return route;
+}
+
+bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster, const Policy& policy) noexcept {
+  if (reason_of_unit(unit, policy)) return false;
+  const NodeView* view = cluster.find(node);
+  return view != nullptr && stage_of(*view, demand_of(unit, policy)) == Stage::allowed;
+}
+
+}  // namespace pgweir::routing

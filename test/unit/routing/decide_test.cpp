@@ -1,0 +1,241 @@
+#include "routing/decide.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <ostream>
+#include <set>
+
+namespace pgweir::routing {
+
+inline std::ostream& operator<<(std::ostream& out, Reason reason) { return out << to_string(reason); }
+
+namespace {
+
+using config::ConsistencyLevel;
+using tokens::Lsn;
+using tokens::Need;
+
+constexpr NodeId kPrimary{1};
+constexpr NodeId kFirst{2};
+constexpr NodeId kSecond{3};
+
+class FakeLoad final : public Load {
+ public:
+  std::uint32_t outstanding(NodeId node) const noexcept override {
+    const auto found = outstanding_of.find(node);
+    return found == outstanding_of.end() ? 0 : found->second;
+  }
+  bool failing(NodeId node) const noexcept override { return failing_ones.contains(node); }
+
+  std::map<NodeId, std::uint32_t> outstanding_of;
+  std::set<NodeId> failing_ones;
+};
+
+NodeView replica(NodeId id, Lsn replayed) {
+  NodeView node;
+  node.id = id;
+  node.role = Role::replica;
+  node.eligible = true;
+  node.replayed = replayed;
+  node.lag_known = true;
+  return node;
+}
+
+/// A primary at 1000, one replica at 900, one at 800, and a plain read at level table that needs nothing.
+struct World {
+  World() {
+    NodeView primary;
+    primary.id = kPrimary;
+    primary.role = Role::primary;
+    primary.replayed = Lsn{1000};
+    cluster.primary = kPrimary;
+    cluster.nodes = {primary, replica(kFirst, Lsn{900}), replica(kSecond, Lsn{800})};
+    unit.cause = sql::Cause::none;
+    unit.certain = true;
+    policy = {.level = ConsistencyLevel::table, .max_replica_lag = std::chrono::seconds{10}, .split = true};
+  }
+  Route route() const { return decide(unit, cluster, policy, load); }
+  Reason reason() const { return route().reason; }
+
+  ClusterView cluster;
+  UnitFacts unit;
+  Policy policy;
+  FakeLoad load;
+};
+
+TEST_CASE("a plain read goes to a replica, with all that may answer", "[routing]") {
+  const World world;
+  const Route route = world.route();
+  CHECK(route.target == sql::Target::replica);
+  CHECK(route.reason == Reason::read);
+  REQUIRE(route.replica_count == 2);
+  CHECK(route.replicas[0] == kFirst);
+  CHECK(route.replicas[1] == kSecond);
+}
+
+TEST_CASE("the first reason in the documented order is the one that is told", "[routing]") {
+  World world;
+  world.policy.level = ConsistencyLevel::primary;
+  CHECK(world.reason() == Reason::level_primary);
+  world.unit.flushed = true;
+  CHECK(world.reason() == Reason::flush);
+  world.unit.oversize = true;
+  CHECK(world.reason() == Reason::oversize);
+  world.unit.learned = true;
+  CHECK(world.reason() == Reason::learned);
+  world.unit.serializable = true;
+  CHECK(world.reason() == Reason::serializable);
+  world.unit.hint = sql::Hint::primary;
+  CHECK(world.reason() == Reason::hint);
+  world.unit.cause = sql::Cause::primary_function;
+  CHECK(world.reason() == Reason::primary_function);
+  world.unit.in_transaction = true;
+  CHECK(world.reason() == Reason::in_transaction);
+  world.unit.pinned = true;
+  CHECK(world.reason() == Reason::pinned);
+  world.policy.split = false;
+  CHECK(world.reason() == Reason::not_split);
+}
+
+TEST_CASE("level session needs the session's token and not the tables' last writes", "[routing]") {
+  World world;
+  world.policy.level = ConsistencyLevel::session;
+  world.unit.tables = {.lsn = Lsn{950}};
+  CHECK(world.reason() == Reason::read);
+  world.unit.session = {.lsn = Lsn{850}};
+  const Route route = world.route();
+  REQUIRE(route.replica_count == 1);
+  CHECK(route.replicas[0] == kFirst);
+  world.unit.session = {.lsn = Lsn{901}};
+  CHECK(world.reason() == Reason::token_ahead);
+  CHECK_FALSE(world.route().wants_capture);
+}
+
+TEST_CASE("level table needs both", "[routing]") {
+  World world;
+  world.unit.tables = {.lsn = Lsn{900}};
+  CHECK(world.route().replica_count == 1);
+  world.unit.tables = {.lsn = Lsn{901}};
+  CHECK(world.reason() == Reason::table_written);
+  world.unit.session = {.lsn = Lsn{901}};
+  CHECK(world.reason() == Reason::token_ahead);
+}
+
+TEST_CASE("level eventual needs nothing but a small lag", "[routing]") {
+  World world;
+  world.policy.level = ConsistencyLevel::eventual;
+  world.unit.session = {.lsn = Lsn{950}, .pending = 3};
+  world.unit.tables = {.lsn = {}, .pending = 4};
+  world.unit.only_replica = kSecond;
+  CHECK(world.route().replica_count == 2);
+  world.cluster.nodes[1].lag = std::chrono::seconds{11};
+  world.cluster.nodes[2].lag_known = false;
+  CHECK(world.reason() == Reason::lag);
+}
+
+TEST_CASE("what no capture has covered yet is read on the primary and wants a capture", "[routing]") {
+  World world;
+  world.unit.tables = {.lsn = {}, .pending = 7};
+  CHECK(world.reason() == Reason::table_written);
+  CHECK(world.route().wants_capture);
+  world.unit.session = {.lsn = {}, .pending = 7};
+  CHECK(world.reason() == Reason::token_ahead);
+  CHECK(world.route().wants_capture);
+  for (NodeView& node : world.cluster.nodes) node.eligible = false;
+  CHECK(world.reason() == Reason::no_replica);
+  CHECK_FALSE(world.route().wants_capture);
+}
+
+TEST_CASE("the hint replica overrides lag and consistency, never what the statement does", "[routing]") {
+  World world;
+  world.unit.hint = sql::Hint::replica;
+  world.policy.level = ConsistencyLevel::primary;
+  world.unit.session = {.lsn = Lsn{2000}};
+  world.unit.tables = {.lsn = {}, .pending = 7};
+  for (NodeView& node : world.cluster.nodes) node.lag = std::chrono::hours{1};
+  CHECK(world.route().target == sql::Target::replica);
+  for (sql::Cause cause : {sql::Cause::write, sql::Cause::primary_function, sql::Cause::unlogged, sql::Cause::unparsed}) {
+    world.unit.cause = cause;
+    CHECK(world.reason() == reason_of(cause));
+  }
+  world.unit.cause = sql::Cause::none;
+  world.unit.in_transaction = true;
+  CHECK(world.reason() == Reason::in_transaction);
+}
+
+TEST_CASE("pitfall 22: several statements go to a replica only when all are certain", "[routing]") {
+  World world;
+  world.unit.statements = 2;
+  CHECK(world.reason() == Reason::read);
+  world.unit.certain = false;
+  CHECK(world.reason() == Reason::unparsed);
+  world.unit.statements = 1;
+  CHECK(world.reason() == Reason::read);
+}
+
+TEST_CASE("a replica that is excluded, down or refusing connections gets nothing", "[routing]") {
+  World world;
+  world.cluster.nodes[1].eligible = false;
+  world.load.failing_ones.insert(kSecond);
+  CHECK(world.reason() == Reason::no_replica);
+  world.load.failing_ones.clear();
+  CHECK(world.route().replicas[0] == kSecond);
+  world.cluster.nodes[2].role = Role::down;
+  CHECK(world.reason() == Reason::no_replica);
+}
+
+TEST_CASE("the replica with the fewest outstanding units for its weight comes first", "[routing]") {
+  World world;
+  world.load.outstanding_of = {{kFirst, 3}, {kSecond, 2}};
+  CHECK(world.route().replicas[0] == kSecond);
+  world.cluster.nodes[1].weight = 2;
+  CHECK(world.route().replicas[0] == kFirst);
+  world.cluster.nodes[1].weight = 0;
+  CHECK(world.route().replica_count == 1);
+}
+
+TEST_CASE("on a tie the session's last replica comes first", "[routing]") {
+  World world;
+  world.unit.last_replica = kSecond;
+  CHECK(world.route().replicas[0] == kSecond);
+  world.load.outstanding_of = {{kSecond, 1}};
+  CHECK(world.route().replicas[0] == kFirst);
+}
+
+TEST_CASE("pitfall 6: a session whose last read no token tells stays on that replica or the primary", "[routing]") {
+  World world;
+  world.unit.only_replica = kSecond;
+  REQUIRE(world.route().replica_count == 1);
+  CHECK(world.route().replicas[0] == kSecond);
+  world.load.failing_ones.insert(kSecond);
+  CHECK(world.reason() == Reason::token_ahead);
+}
+
+TEST_CASE("pitfall 9: an address of several instances never answers what needs a token", "[routing]") {
+  World world;
+  world.cluster.nodes[1].several = true;
+  CHECK(world.route().replica_count == 2);
+  world.unit.tables = {.lsn = Lsn{1}};
+  REQUIRE(world.route().replica_count == 1);
+  CHECK(world.route().replicas[0] == kSecond);
+  world.cluster.nodes[2].several = true;
+  CHECK(world.reason() == Reason::table_written);
+  world.policy.level = ConsistencyLevel::eventual;
+  CHECK(world.route().replica_count == 2);
+}
+
+TEST_CASE("pitfall 16: what was chosen is judged again by the cluster as it is at dispatch", "[routing]") {
+  World world;
+  world.unit.tables = {.lsn = Lsn{850}};
+  CHECK(still_allowed(kFirst, world.unit, world.cluster, world.policy));
+  CHECK_FALSE(still_allowed(kSecond, world.unit, world.cluster, world.policy));
+  CHECK_FALSE(still_allowed(kPrimary, world.unit, world.cluster, world.policy));
+  CHECK_FALSE(still_allowed(NodeId{99}, world.unit, world.cluster, world.policy));
+  world.cluster.nodes[1].eligible = false;
+  CHECK_FALSE(still_allowed(kFirst, world.unit, world.cluster, world.policy));
+  world.policy.split = false;
+  CHECK_FALSE(still_allowed(kSecond, world.unit, world.cluster, world.policy));
+}
+
+}  // namespace
+}  // namespace pgweir::routing
