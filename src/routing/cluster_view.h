@@ -26,6 +26,7 @@ struct NodeView {
   std::string excluded;              ///< Why a node that answers is not used; for people.
   tokens::Lsn replayed;              ///< A replica's replay LSN; a primary's insert LSN. Only grows while the identity stays.
   tokens::Lsn received;
+  Time observed_at{};                ///< When the question was sent whose answer gave the LSNs.
   std::uint32_t timeline = 0;
   std::string system_id;
   std::string started_at;            ///< pg_postmaster_start_time(), as text: with system_id the node's identity

@@ -33,6 +33,8 @@ struct UnitFacts {
   NodeId last_replica;             ///< preferred on a tie
   /// When set, only this replica or the primary: it is where the session read last and no token tells yet what it saw.
   NodeId only_replica;
+  /// This replica failed the unit a moment ago.
+  NodeId avoid;
   // What must have been replayed.
   tokens::Need session;            ///< the session's token
   tokens::Need tables;             ///< last writes of the tables that the unit reads
