@@ -156,11 +156,12 @@ struct ExplainRow {
 };
 
 enum class Verb : std::uint8_t {
-  reload, pause, suspend, resume, kill, kill_client, disable, enable, reconnect, wait_close,
+  reload, pause, resume, kill, kill_client, disable, enable, reconnect, wait_close,
   shutdown, shutdown_wait_for_servers, shutdown_wait_for_clients
 };
 
-/// A command that changes something. The console has checked access and the number of words.
+/// A command that changes something. The console has checked access and the number of words, and that the
+/// database is not the console's own.
 struct Order {
   Verb verb{};
   std::string database;         // Empty: all of them.
@@ -170,6 +171,8 @@ struct Order {
 /// `later`: the World calls asker.complete() once the order is done, unless it forgot the asker before.
 enum class Progress : std::uint8_t { done, later };
 
+/// What the program shows and does. SHOW DATABASES and SHOW POOLS get their line for the console itself from
+/// admin; clients() holds the console's clients too, under the database they named.
 class World {
  public:
   virtual ~World() = default;
@@ -195,7 +198,7 @@ class World {
   virtual Result<Progress> begin(const Order& order, ConsoleSession& asker) = 0;
   /// SET name = value: makes new Settings (config::apply_set) the ones in force.
   virtual Status set(std::string_view name, std::string_view value) = 0;
-  /// The asker is gone; a pause that it still waits for is undone.
+  /// The asker is gone, or cancelled what it waits for: a pause is undone, and nothing is completed any more.
   virtual void forget(ConsoleSession& asker) noexcept = 0;
 };
 
