@@ -1,0 +1,411 @@
+#include "net/libpq_prober.h"
+
+#include <arpa/inet.h>
+#include <libpq-fe.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cctype>
+#include <deque>
+
+#include "base/text.h"
+#include "net/handle.h"
+
+namespace pgweir::net {
+namespace {
+
+struct FinishConnection {
+  void operator()(PGconn* connection) const noexcept { PQfinish(connection); }
+};
+struct ClearResult {
+  void operator()(PGresult* result) const noexcept { PQclear(result); }
+};
+using Connection = std::unique_ptr<PGconn, FinishConnection>;
+using Answer = std::unique_ptr<PGresult, ClearResult>;
+
+enum class ProbeState : std::uint8_t { away, resolving, connecting, ready };
+
+std::string one_line(std::string_view text) {
+  std::string out(trimmed(text));
+  for (std::size_t at = 0; (at = out.find('\n', at)) != std::string::npos;) out.replace(at, 1, " ");
+  return out;
+}
+
+/// libpq gives no SQLSTATE for a failed login, but writes one into its verbose message:
+/// `… failed: FATAL:  28P01: password authentication failed …` and a LOCATION line after it.
+Error connection_error(PGconn* connection) {
+  std::string text = connection ? PQerrorMessage(connection) : "out of memory";
+  if (const std::size_t location = text.find("\nLOCATION:"); location != std::string::npos) text.resize(location);
+  const auto is_code = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) || (c >= 'A' && c <= 'Z'); };
+  for (std::size_t at = 0; (at = text.find(":  ", at)) != std::string::npos; ++at) {
+    const std::string code = text.substr(at + 3, 5);
+    if (code.size() == 5 && std::all_of(code.begin(), code.end(), is_code) && text.compare(at + 8, 2, ": ") == 0) {
+      text.erase(at + 3, 7);
+      return Error(code, one_line(text));
+    }
+  }
+  return Error(one_line(text));
+}
+
+Error answer_error(const PGresult* result) {
+  const char* code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  const char* text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+  return Error(code ? code : "", text ? std::string(text) : one_line(PQresultErrorMessage(result)));
+}
+
+monitor::Rows rows_of(const PGresult* result) {
+  monitor::Rows rows(static_cast<std::size_t>(PQntuples(result)));
+  const int columns = PQnfields(result);
+  for (int row = 0; row < PQntuples(result); ++row) {
+    auto& cells = rows[static_cast<std::size_t>(row)];
+    cells.reserve(static_cast<std::size_t>(columns));
+    for (int column = 0; column < columns; ++column) {
+      if (PQgetisnull(result, row, column)) {
+        cells.emplace_back(std::nullopt);
+      } else {
+        cells.emplace_back(
+            std::string(PQgetvalue(result, row, column), static_cast<std::size_t>(PQgetlength(result, row, column))));
+      }
+    }
+  }
+  return rows;
+}
+
+std::string ip_text(const SocketAddress& address) { return to_address(address).host; }
+
+/// One node. Connects when somebody asks and it is away.
+class LibpqProbe final : public monitor::Probe, private NameUser {
+ public:
+  LibpqProbe(Loop& loop, Resolver& resolver, io::Address node, monitor::Login login, monitor::ProbeUser& user)
+      : loop_(loop),
+        resolver_(resolver),
+        node_(std::move(node)),
+        login_(std::move(login)),
+        user_(user),
+        timer_(make_handle<uv_timer_t>(this, [&](uv_timer_t* timer) { return uv_timer_init(loop.uv(), timer); })) {}
+  ~LibpqProbe() {
+    drop();
+    if (destroyed_) *destroyed_ = true;
+  }
+
+  void ask(std::uint64_t question, std::string_view sql, Time deadline) override {
+    questions_.push_back({question, std::string(sql), deadline});
+    if (!busy_answering_) proceed();
+  }
+  bool connected() const noexcept override { return state_ == ProbeState::ready; }
+
+ private:
+  struct Question {
+    std::uint64_t number;
+    std::string sql;
+    Time deadline;
+  };
+
+  // ---- what to do next
+
+  void proceed() noexcept {
+    switch (state_) {
+      case ProbeState::away:
+        if (!questions_.empty() && !failure_) connect();
+        break;
+      case ProbeState::resolving:
+      case ProbeState::connecting: break;
+      case ProbeState::ready:
+        if (questions_.empty() || asked_) break;
+        if (PQstatus(connection_.get()) == CONNECTION_OK) {
+          send();
+        } else {
+          drop();
+          connect();
+        }
+        break;
+    }
+    arm();
+  }
+
+  /// The timer stands for the earliest deadline, or for a failure that can't be told from within ask().
+  void arm() noexcept {
+    Time next = failure_ ? loop_.now() : kNever;
+    for (const Question& question : questions_) next = std::min(next, question.deadline);
+    if (next == kNever) {
+      uv_timer_stop(timer_.get());
+      return;
+    }
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next - loop_.now(), Duration::zero()));
+    uv_timer_start(
+        timer_.get(), [](uv_timer_t* timer) { static_cast<LibpqProbe*>(timer->data)->on_timer(); },
+        static_cast<std::uint64_t>(wait.count()), 0);
+  }
+
+  void on_timer() noexcept {
+    if (failure_) {
+      const Error why = *std::exchange(failure_, std::nullopt);
+      answer_all(why);
+      return;
+    }
+    const Time now = loop_.now();
+    const bool late = std::any_of(questions_.begin(), questions_.end(),
+                                  [now](const Question& question) { return question.deadline <= now; });
+    if (!late) {
+      arm();
+      return;
+    }
+    const bool stood = state_ == ProbeState::ready;
+    std::deque<Question> expired;
+    std::deque<Question> waiting;
+    for (std::size_t at = 0; at < questions_.size(); ++at) {
+      Question& question = questions_[at];
+      const bool cut = question.deadline <= now || (at == 0 && asked_);
+      (cut ? expired : waiting).push_back(std::move(question));
+    }
+    drop();
+    questions_ = std::move(waiting);
+    answer(std::move(expired), Error(concat({stood ? "no answer from " : "no connection to ", to_string(node_),
+                                             " within the time allowed"})));
+  }
+
+  // ---- connecting
+
+  void connect() noexcept {
+    ++attempts_;
+    if (node_.kind == io::Address::Kind::unix_socket) {
+      start({});
+    } else if (const SocketAddress literal = literal_address(node_.host, node_.port); literal.size > 0) {
+      start(ip_text(literal));
+    } else {
+      // libpq would block the loop while it looks the name up.
+      state_ = ProbeState::resolving;
+      resolver_.resolve(node_.host, *this);
+    }
+  }
+
+  void on_resolved(const Result<std::vector<SocketAddress>>& found) noexcept override {
+    if (!found) {
+      fail(found.error());
+      return;
+    }
+    std::string addresses;
+    for (const SocketAddress& address : *found) {
+      addresses += addresses.empty() ? "" : ",";
+      addresses += ip_text(address);
+    }
+    start(addresses);
+    arm();
+  }
+
+  /// `addresses` is a comma list of IPs, empty for a Unix socket.
+  void start(const std::string& addresses) noexcept {
+    // libpq wants one host for each address.
+    std::string hosts = node_.host;
+    for (const char c : addresses) {
+      if (c == ',') hosts += "," + node_.host;
+    }
+    const std::string port = std::to_string(node_.port);
+    const char* names[] = {"host",     "hostaddr",         "port",    "user",       "password", "dbname",
+                           "application_name", "client_encoding", "gssencmode", nullptr};
+    const char* values[] = {hosts.c_str(),         addresses.c_str(),     port.c_str(), login_.user.c_str(),
+                            login_.password.c_str(), login_.dbname.c_str(), "pgweir monitor",
+                            "UTF8",                "disable",             nullptr};
+    connection_.reset(PQconnectStartParams(names, values, 0));
+    if (!connection_ || PQstatus(connection_.get()) == CONNECTION_BAD) {
+      fail(connection_error(connection_.get()));
+      return;
+    }
+    PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);
+    PQsetNoticeReceiver(connection_.get(), [](void*, const PGresult*) {}, nullptr);
+    state_ = ProbeState::connecting;
+    if (!watch(UV_WRITABLE)) fail(Error("the loop can't watch the connection to " + to_string(node_)));
+  }
+
+  void go_on_connecting() noexcept {
+    // libpq may close the socket here and open another one under the same number; a handle that still
+    // watched the old one would make watching the new one fail.
+    poll_.reset();
+    int wanted = 0;
+    switch (PQconnectPoll(connection_.get())) {
+      case PGRES_POLLING_OK:
+        state_ = ProbeState::ready;
+        (void)PQsetnonblocking(connection_.get(), 1);
+        wanted = UV_READABLE;
+        break;
+      case PGRES_POLLING_READING: wanted = UV_READABLE; break;
+      case PGRES_POLLING_WRITING:
+      case PGRES_POLLING_ACTIVE: wanted = UV_WRITABLE; break;
+      case PGRES_POLLING_FAILED: fail(connection_error(connection_.get())); return;
+    }
+    if (!watch(wanted)) {
+      fail(Error("the loop can't watch the connection to " + to_string(node_)));
+      return;
+    }
+    proceed();
+  }
+
+  bool watch(int events) noexcept {
+    const int fd = PQsocket(connection_.get());
+    if (fd < 0) return false;
+    if (!poll_) {
+      poll_ = make_handle<uv_poll_t>(
+          this, [&](uv_poll_t* poll) { return uv_poll_init(loop_.uv(), poll, fd); });
+    }
+    return poll_ && uv_poll_start(poll_.get(), events, [](uv_poll_t* poll, int status, int happened) {
+                      static_cast<LibpqProbe*>(poll->data)->on_poll(status, happened);
+                    }) == 0;
+  }
+
+  // ---- asking
+
+  void send() noexcept {
+    asked_ = true;
+    rows_.reset();
+    error_.reset();
+    if (PQsendQuery(connection_.get(), questions_.front().sql.c_str()) == 0) {
+      fail(connection_error(connection_.get()));
+      return;
+    }
+    flush();
+  }
+
+  void flush() noexcept {
+    const int left = PQflush(connection_.get());
+    // A failure to write shows when reading, behind what the node had to say.
+    if (left > 0) {
+      writing_ = watch(UV_READABLE | UV_WRITABLE);
+    } else if (writing_) {
+      writing_ = false;
+      (void)watch(UV_READABLE);
+    }
+  }
+
+  void on_poll(int status, int events) noexcept {
+    if (state_ == ProbeState::connecting) {
+      go_on_connecting();
+      return;
+    }
+    if ((events & UV_WRITABLE) != 0) flush();
+    if (status >= 0 && (events & UV_READABLE) == 0) return;
+    const std::uint64_t attempt = attempts_;
+    const bool lives = PQconsumeInput(connection_.get()) == 1;
+    if (!take_results() || attempts_ != attempt) return;
+    if (!lives || status < 0 || PQstatus(connection_.get()) == CONNECTION_BAD) lost();
+  }
+
+  /// False when this object is gone, or its connection.
+  bool take_results() noexcept {
+    while (asked_ && state_ == ProbeState::ready && PQisBusy(connection_.get()) == 0) {
+      const Answer result(PQgetResult(connection_.get()));
+      if (!result) {
+        if (!question_done()) return false;
+        continue;
+      }
+      if (!take(*result)) {
+        lost();
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// False when the connection is of no use after this result.
+  bool take(const PGresult& result) {
+    const ExecStatusType status = PQresultStatus(&result);
+    if (status == PGRES_TUPLES_OK) {
+      rows_ = rows_of(&result);
+    } else if (status == PGRES_FATAL_ERROR && !error_) {
+      error_ = answer_error(&result);
+    } else if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) {
+      error_ = Error("a question can't be a COPY");
+      return false;
+    }
+    return true;
+  }
+
+  bool question_done() noexcept {
+    asked_ = false;
+    const bool failed = error_.has_value();
+    std::deque<Question> done;
+    done.push_back(std::move(questions_.front()));
+    questions_.pop_front();
+    if (failed) return answer(std::move(done), *std::exchange(error_, std::nullopt));
+    monitor::Rows rows = rows_ ? *std::exchange(rows_, std::nullopt) : monitor::Rows();
+    return answer(std::move(done), std::move(rows));
+  }
+
+  // ---- answering, and the ends
+
+  /// False when a callback destroyed this object.
+  bool answer(std::deque<Question> questions, const Result<monitor::Rows>& what) noexcept {
+    bool gone = false;
+    destroyed_ = &gone;
+    busy_answering_ = true;
+    for (const Question& question : questions) {
+      user_.on_answer(question.number, what);
+      if (gone) return false;
+    }
+    destroyed_ = nullptr;
+    busy_answering_ = false;
+    proceed();
+    return true;
+  }
+
+  bool answer_all(const Error& why) noexcept { return answer(std::exchange(questions_, {}), why); }
+
+  /// The connection broke: the question that was asked fails, those behind it try again.
+  void lost() noexcept {
+    const Error why = error_ ? *std::exchange(error_, std::nullopt) : connection_error(connection_.get());
+    const bool had_asked = asked_;
+    drop();
+    if (!had_asked) {
+      proceed();
+      return;
+    }
+    std::deque<Question> broken;
+    broken.push_back(std::move(questions_.front()));
+    questions_.pop_front();
+    answer(std::move(broken), why);
+  }
+
+  /// Nothing that waits can be asked; told when the loop comes by.
+  void fail(Error why) noexcept {
+    drop();
+    failure_ = std::move(why);
+    arm();
+  }
+
+  void drop() noexcept {
+    poll_.reset();
+    connection_.reset();
+    if (queue) std::exchange(queue, nullptr)->remove(*this);
+    state_ = ProbeState::away;
+    asked_ = writing_ = false;
+    rows_.reset();
+    error_.reset();
+  }
+
+  Loop& loop_;
+  Resolver& resolver_;
+  io::Address node_;
+  monitor::Login login_;
+  monitor::ProbeUser& user_;
+  Handle<uv_timer_t> timer_;
+  Handle<uv_poll_t> poll_;
+  Connection connection_;
+  ProbeState state_ = ProbeState::away;
+  std::deque<Question> questions_;   ///< The first one is being asked while asked_.
+  std::uint64_t attempts_ = 0;       ///< Tells a new connection from the one an event was for.
+  bool asked_ = false;
+  bool writing_ = false;
+  bool busy_answering_ = false;
+  bool* destroyed_ = nullptr;
+  std::optional<monitor::Rows> rows_;
+  std::optional<Error> error_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace
+
+std::unique_ptr<monitor::Probe> LibpqProber::probe(const io::Address& node, const monitor::Login& login,
+                                                   monitor::ProbeUser& user) {
+  return std::make_unique<LibpqProbe>(loop_, resolver_, node, login, user);
+}
+
+}  // namespace pgweir::net
