@@ -1,0 +1,412 @@
+"""Reads are answered by the replicas, everything else by the primary: counted on the nodes, not by pgweir."""
+from __future__ import annotations
+
+import collections
+import time
+import uuid
+
+import psycopg
+import pytest
+
+import pooler as poolers
+import wire
+from cluster import wait_for
+from wire import SYNC, bind, connected, execute, parse, run, simple
+
+SCHEMA = """
+CREATE TABLE users (id int PRIMARY KEY, name text);
+INSERT INTO users SELECT i, 'user ' || i FROM generate_series(1, 100) AS i;
+CREATE TABLE orders (id int PRIMARY KEY, user_id int, total int);
+INSERT INTO orders SELECT i, i % 100 + 1, i FROM generate_series(1, 500) AS i;
+CREATE UNLOGGED TABLE scratch (n int);
+CREATE SEQUENCE tickets;
+CREATE VIEW rich AS SELECT * FROM users WHERE id > 50;
+CREATE FUNCTION plain_read(int) RETURNS text LANGUAGE sql STABLE AS 'SELECT name FROM users WHERE id = $1';
+CREATE FUNCTION hidden_write(int) RETURNS int LANGUAGE plpgsql VOLATILE AS
+  $$ BEGIN INSERT INTO orders VALUES ($1, 1, 1); RETURN $1; END $$;
+CREATE FUNCTION lying_write(int) RETURNS int LANGUAGE plpgsql STABLE AS
+  $$ BEGIN EXECUTE 'INSERT INTO orders VALUES (' || $1 || ', 1, 1)'; RETURN $1; END $$;
+CREATE TABLE touched (n int);
+CREATE FUNCTION touch(int) RETURNS int LANGUAGE sql VOLATILE AS 'INSERT INTO touched VALUES ($1) RETURNING 1';
+CREATE VIEW sneaky AS SELECT touch(1) AS t;
+GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC;
+GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO PUBLIC;
+"""
+
+
+@pytest.fixture(scope="module")
+def weir(cluster, db):
+    cluster.primary.execute(SCHEMA, db)
+    cluster.wait_caught_up()
+    with poolers.for_cluster(cluster, db, settings="max_client_conn = 300") as pooler:
+        yield pooler
+
+
+@pytest.fixture()
+def client(weir):
+    with connected(weir.port) as client:
+        yield client
+
+
+class Count:
+    """Who ran the statements with this object's marker."""
+
+    def __init__(self, cluster) -> None:
+        self.cluster = cluster
+        self.marker = uuid.uuid4().hex
+        self.comment = f"/* {self.marker} */"
+        self.positions = cluster.log_positions()
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        return self.cluster.times_run(self.marker, self.positions)
+
+    @property
+    def primary(self) -> int:
+        return self.nodes["primary"]
+
+    @property
+    def replicas(self) -> int:
+        return sum(count for name, count in self.nodes.items() if name != "primary")
+
+
+@pytest.fixture()
+def count(cluster):
+    return Count(cluster)
+
+
+def ran_on(cluster, client, sql: str, extended: bool = False) -> str:
+    """Runs `sql`; primary or replica, as the nodes tell."""
+    count = Count(cluster)
+    answer = client.extended(sql + count.comment) if extended else client.query(sql + count.comment)
+    assert not answer.errors, answer.errors
+    assert (count.primary > 0) != (count.replicas > 0), (sql, count.nodes)
+    return "primary" if count.primary else "replica"
+
+
+READS = [
+    "SELECT 1", "SELECT * FROM users", "SELECT count(*) FROM orders JOIN users ON users.id = orders.user_id", "TABLE users",
+    "VALUES (1)", "WITH a AS (SELECT * FROM users) SELECT * FROM a", "(SELECT 1) UNION (SELECT 2)", "COPY users TO STDOUT",
+    "SELECT * FROM rich", "SELECT plain_read(3)", "SELECT upper(name), length(name) FROM users ORDER BY 1 LIMIT 3",
+    "SELECT 'INSERT INTO users', \"name\" FROM users -- delete from users\n", "SELECT $q$DELETE FROM users$q$",
+    "SELECT now() IS NOT NULL", "SELECT * FROM pg_class WHERE relname = 'users'", "SELECT 1; SELECT 2",
+]
+PRIMARY = [
+    "INSERT INTO orders VALUES (-1, 1, 1) ON CONFLICT DO NOTHING", "UPDATE orders SET total = 1 WHERE id = -5", "DELETE FROM orders WHERE id = -5",
+    "WITH d AS (DELETE FROM orders WHERE id = -6 RETURNING *) SELECT * FROM d", "SELECT * FROM users WHERE id = 1 FOR UPDATE",
+    "SELECT * FROM users WHERE id = 1 FOR KEY SHARE", "SELECT nextval('tickets')", "SELECT pg_backend_pid()",
+    "SELECT * FROM pg_stat_activity LIMIT 1", "SELECT * FROM scratch", "SELECT random() IS NULL AND touch(1) > 2", "SELECT txid_current() > 0",
+    "EXPLAIN ANALYZE INSERT INTO orders VALUES (-7, 1, 1) ON CONFLICT DO NOTHING", "SELECT last_value FROM tickets",
+    "SELECT pg_is_in_recovery()", "VACUUM users", "SELECT 1; INSERT INTO orders VALUES (-2, 1, 1) ON CONFLICT DO NOTHING",
+    "SELECT pg_advisory_xact_lock(1)", "LOCK TABLE users IN ACCESS SHARE MODE",
+]
+
+
+@pytest.mark.parametrize("sql", READS)
+def test_reads_are_answered_by_replicas(cluster, client, sql):
+    assert ran_on(cluster, client, sql) == "replica"
+    if ";" not in sql:
+        assert ran_on(cluster, client, sql, extended=True) == "replica"
+
+
+@pytest.mark.parametrize("sql", PRIMARY)
+def test_what_a_replica_can_not_do_is_done_by_the_primary(cluster, client, sql):
+    if sql.startswith("LOCK"):
+        sql = f"BEGIN; {sql}; COMMIT"
+    count = Count(cluster)
+    answer = client.query(sql + count.comment)
+    assert not answer.errors, answer.errors
+    assert count.replicas == 0 and count.primary >= 1
+    if "BEGIN" not in sql and ";" not in sql:
+        count = Count(cluster)
+        assert not client.extended(sql + count.comment).errors
+        assert count.replicas == 0 and count.primary >= 1
+
+
+def test_select_into_and_ddl_go_to_the_primary(cluster, client, count):
+    for sql in ("SELECT 1 AS n INTO made_by_into", "CREATE TABLE made (n int)", "ALTER TABLE made ADD m int", "CREATE INDEX ON made (n)",
+                "DROP TABLE made", "DROP TABLE made_by_into", "CREATE INDEX CONCURRENTLY by_total ON orders (total)", "DROP INDEX by_total"):
+        assert not client.query(sql + count.comment).errors
+    assert count.replicas == 0
+
+
+def test_both_replicas_share_the_reads(cluster, weir, count):
+    clients = [connected(weir.port) for _ in range(8)]
+    for _ in range(40):
+        for client in clients:
+            client.send(simple("SELECT count(*) FROM orders" + count.comment))
+        for client in clients:
+            assert client.until("Z").rows
+    for client in clients:
+        client.close()
+    nodes = count.nodes
+    assert nodes["primary"] == 0 and min(nodes["replica1"], nodes["replica2"]) > 20, nodes
+
+
+def test_at_least_nine_of_ten_reads_are_answered_by_replicas(cluster, db, weir):
+    """Of reads whose tables nobody wrote in the last second, while other tables are written all the time."""
+    reads = Count(cluster)
+    total = 0
+    with connected(weir.port) as writer, connected(weir.port) as reader:
+        for step in range(300):
+            assert not writer.query(f"INSERT INTO orders VALUES ({10000 + step}, 1, 1)").errors
+            for _ in range(3):
+                assert reader.query("SELECT count(*) FROM users" + reads.comment).rows == [("100",)]
+                total += 1
+            assert writer.query("SELECT name FROM users WHERE id = 5" + reads.comment).rows
+            total += 1
+    assert reads.primary + reads.replicas == total
+    assert reads.replicas >= 0.9 * total, reads.nodes
+
+
+def test_a_transaction_stays_on_the_primary(cluster, client, count):
+    for sql in ("BEGIN", "SELECT * FROM users", "SELECT 1", "SAVEPOINT a", "SELECT 2", "COMMIT"):
+        assert not client.query(sql + count.comment).errors
+    assert count.replicas == 0
+    client.query("START TRANSACTION READ ONLY")
+    assert ran_on(cluster, client, "SELECT * FROM users") == "primary"
+    client.query("ROLLBACK")
+    assert ran_on(cluster, client, "SELECT * FROM users") == "replica"
+
+
+def test_hints_decide_where_they_may(cluster, client):
+    assert ran_on(cluster, client, "/* pgweir: primary */ SELECT * FROM users") == "primary"
+    assert ran_on(cluster, client, "SELECT * FROM users /* pgweir: primary */") == "primary"
+    assert ran_on(cluster, client, "/* pgweir: replica */ SELECT * FROM users") == "replica"
+    assert ran_on(cluster, client, "/* pgweir: replica */ INSERT INTO orders VALUES (-9, 1, 1) ON CONFLICT DO NOTHING") == "primary"
+    assert ran_on(cluster, client, "/* pgweir: replica */ SELECT * FROM scratch") == "primary"
+    assert ran_on(cluster, client, "SELECT '/* pgweir: primary */'") == "replica"
+
+
+def test_the_level_of_a_session_can_be_set(cluster, client):
+    assert not client.query("SET pgweir.read_consistency = 'primary'").errors
+    assert ran_on(cluster, client, "SELECT * FROM users") == "primary"
+    assert not client.query("SET pgweir.read_consistency = 'eventual'").errors
+    assert ran_on(cluster, client, "SELECT * FROM users") == "replica"
+    assert not client.query("RESET pgweir.read_consistency").errors
+
+
+@pytest.mark.parametrize("option, settings", [("read_consistency=primary", ""), ("read_split=off", ""), ("", "read_consistency = primary")])
+def test_the_level_of_a_database_can_be_set(cluster, db, weir, option, settings):
+    with poolers.for_cluster(cluster, db, option, settings, wait=False) as pooler:
+        count = Count(cluster)
+        with connected(pooler.port) as client:
+            for _ in range(30):
+                assert client.query("SELECT * FROM users" + count.comment).rows
+                time.sleep(0.01)
+        assert count.nodes["primary"] == 30
+
+
+def test_prepared_statements_run_on_any_server(cluster, weir, count):
+    with connected(weir.port) as client:
+        client.send(parse("SELECT name FROM users WHERE id = $1" + count.comment, "by_id"), SYNC)
+        client.until("Z")
+        for n in range(1, 41):
+            client.send(bind(str(n), name="by_id"), execute(), SYNC)
+            assert client.until("Z").rows == [(f"user {n}",)]
+            if n % 10 == 0:
+                client.query("BEGIN")
+                client.send(bind(str(n), name="by_id"), execute(), SYNC)        # here on the primary
+                assert client.until("Z").rows == [(f"user {n}",)]
+                client.query("COMMIT")
+    assert count.primary == 4 and count.replicas == 40
+
+
+def test_a_unit_of_reads_goes_to_a_replica_and_one_with_a_write_does_not(cluster, client):
+    reads = Count(cluster)
+    client.send(run("SELECT 1" + reads.comment), run("SELECT * FROM users" + reads.comment), SYNC)
+    assert not client.until("Z").errors
+    assert reads.replicas == 2 and reads.primary == 0
+    mixed = Count(cluster)
+    client.send(run("SELECT 1" + mixed.comment), run("UPDATE orders SET total = 0 WHERE id = -1" + mixed.comment), SYNC)
+    assert not client.until("Z").errors
+    assert mixed.primary == 2 and mixed.replicas == 0
+
+
+def test_a_hidden_write_is_healed_and_learned(cluster, db, weir):
+    """The function says STABLE and writes: the standby refuses, the client does not notice."""
+    with connected(weir.port) as client:
+        first = Count(cluster)
+        answer = client.query("SELECT lying_write(20001)" + first.comment)
+        assert answer.rows == [("20001",)] and not answer.errors
+        assert first.primary == 1
+        later = Count(cluster)
+        for n in range(20002, 20010):
+            assert client.query(f"SELECT lying_write({n})" + later.comment).rows == [(str(n),)]
+        assert later.replicas == 0 and later.primary == 8
+        client.send(run("SELECT lying_write($1)" + later.comment, "20100"), SYNC)
+        assert client.until("Z").rows == [("20100",)]
+        assert cluster.primary.value("SELECT count(*) FROM orders WHERE id BETWEEN 20001 AND 20009", db) == 9
+
+
+def test_writes_behind_views_and_functions_are_done_once(cluster, db, weir):
+    with connected(weir.port) as client:
+        before = cluster.primary.value("SELECT count(*) FROM touched", db)
+        for n in range(3):
+            assert client.query("SELECT t FROM sneaky").rows == [("1",)]
+            assert client.extended("SELECT t FROM sneaky").rows == [("1",)]
+            assert client.query(f"SELECT hidden_write({30000 + n})").rows == [(str(30000 + n),)]
+        assert cluster.primary.value("SELECT count(*) FROM touched", db) == before + 6
+
+
+def test_pitfall_5_a_pipelined_read_after_a_hidden_write_sees_it(cluster, db, weir):
+    for n in range(15):
+        name = f"lying_{n}"
+        cluster.primary.execute(f"CREATE FUNCTION {name}(int) RETURNS int LANGUAGE plpgsql STABLE AS "
+                                f"$$ BEGIN EXECUTE 'INSERT INTO orders VALUES (' || $1 || ', 1, 1)'; RETURN $1; END $$", db)
+    cluster.wait_caught_up()
+    with connected(weir.port) as client:
+        for n in range(15):
+            key = 40000 + n
+            if n % 2:
+                client.send(simple(f"SELECT lying_{n}({key})"), simple(f"SELECT count(*) FROM orders WHERE id = {key}"))
+            else:
+                client.send(run(f"SELECT lying_{n}({key})"), SYNC, run(f"SELECT count(*) FROM orders WHERE id = {key}"), SYNC)
+            answer = client.until("Z", 2)
+            assert not answer.errors
+            assert answer.rows == [(str(key),), ("1",)]
+
+
+def test_pitfall_12_a_migration_that_is_not_replayed_yet_is_not_an_error(cluster, db, weir):
+    """A table, a column and a function that only the primary knows so far."""
+    with connected(weir.port) as client:
+        for replica in cluster.replicas:
+            replica.pause_replay()
+        try:
+            for sql in ("CREATE TABLE fresh (n int)", "INSERT INTO fresh VALUES (7)", "ALTER TABLE users ADD COLUMN age int DEFAULT 9",
+                        "CREATE FUNCTION fresh_function() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 5'"):
+                assert not client.query(sql).errors
+            with connected(weir.port) as other:
+                for _ in range(2):
+                    for one in (client, other):
+                        assert one.query("SELECT n FROM fresh").rows == [("7",)]
+                        assert one.query("SELECT age FROM users WHERE id = 1").rows == [("9",)]
+                        assert one.query("SELECT fresh_function()").rows == [("5",)]
+                        assert one.extended("SELECT n FROM fresh").rows == [("7",)]
+                assert other.query("SELECT * FROM never_made").sqlstates == ["42P01"]
+        finally:
+            for replica in cluster.replicas:
+                replica.resume_replay()
+    cluster.wait_caught_up()
+
+
+def test_errors_of_reads_are_the_clients_own(cluster, client):
+    assert client.query("SELECT 1/0 FROM users").sqlstates == ["22012"]
+    assert client.query("SELECT 'x'::int").sqlstates == ["22P02"]
+    assert client.query("SELECT * FROM no_such_table").sqlstates == ["42P01"]
+    assert client.extended("SELECT no_such_column FROM users").sqlstates == ["42703"]
+    assert client.query("SELECT 1").rows == [("1",)]
+
+
+STATES = [
+    ("SET work_mem = '3MB'", "SHOW work_mem", "3MB"),
+    ("SET ROLE app", "SELECT current_user::text", "app"),
+    ("SELECT set_config('my.setting', 'mine', false)", "SELECT current_setting('my.setting')", "mine"),
+    ("PREPARE stmt AS SELECT 'prepared'", "EXECUTE stmt", "prepared"),
+    ("CREATE TEMP TABLE only_mine AS SELECT 'temporary'::text AS v", "SELECT v FROM only_mine", "temporary"),
+    ("BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT 'held'; COMMIT", "FETCH 1 FROM c", "held"),
+    ("SELECT pg_advisory_lock(4711)", "SELECT pg_advisory_unlock(4711)::text", "true"),
+    ("LISTEN something", "SELECT pg_listening_channels()", "something"),
+]
+
+
+@pytest.mark.parametrize("make, ask, expected", STATES, ids=[state[0].split(" ")[0] + str(n) for n, state in enumerate(STATES)])
+def test_session_state_pins_the_client_to_the_primary_until_discard_all(cluster, weir, make, ask, expected):
+    with connected(weir.port) as client, connected(weir.port) as other:
+        assert not client.query(make).errors
+        others = []
+        for _ in range(3):
+            others.append(other.query("SELECT count(*) FROM users").rows)
+            assert ran_on(cluster, client, "SELECT * FROM users") == "primary"
+        if "advisory" not in make:
+            assert client.query(ask).rows == [(expected,)]
+        else:
+            assert client.query(ask).rows == [("true",)]
+        assert not client.query("DISCARD ALL").errors
+        assert ran_on(cluster, client, "SELECT * FROM users") == "replica"
+
+
+def test_session_state_never_reaches_another_client(cluster, db):
+    with poolers.for_cluster(cluster, db, "pool_size=1") as pooler:
+        with connected(pooler.port) as one:
+            one.query("SET work_mem = '3MB'")
+            one.query("CREATE TEMP TABLE only_mine (n int)")
+            one.query("LISTEN channel")
+        with connected(pooler.port) as two:
+            assert two.query("/* pgweir: primary */ SHOW work_mem").rows != [("3MB",)]
+            assert two.query("SELECT * FROM only_mine").sqlstates == ["42P01"]
+            assert two.query("SELECT pg_listening_channels()").rows == []
+
+
+def test_tracked_settings_do_not_pin_and_follow_to_replicas(cluster, client):
+    for sql, ask, expected in (
+            ("SET TimeZone = 'Asia/Tokyo'", "SELECT timestamptz '2026-01-01 00:00+00' ::text", "2026-01-01 09:00:00+09"),
+            ("SET DateStyle = 'SQL, DMY'", "SELECT date '2026-02-01'::text", "01/02/2026"),
+            ("SET IntervalStyle = 'iso_8601'", "SELECT interval '1 hour'::text", "PT1H"),
+            ("SET search_path = pg_catalog, public", "SELECT count(*) FROM users WHERE id = 3", "1"),
+            ("SET application_name = 'shown'", "SELECT 1", "1")):
+        assert not client.query(sql).errors
+        assert ran_on(cluster, client, ask) == "replica", sql
+        assert client.query(ask).rows == [(expected,)]
+        assert client.extended(ask).rows == [(expected,)]
+
+
+def test_show_routing_counts_what_the_nodes_ran(cluster, weir):
+    def units(target: str) -> int:
+        return sum(count for (where, _), count in weir.routing().items() if where == target)
+    before = weir.routing()
+    count = Count(cluster)
+    with connected(weir.port) as client:
+        for _ in range(25):
+            client.query("SELECT * FROM users" + count.comment)
+        for n in range(5):
+            client.query(f"INSERT INTO orders VALUES ({50000 + n}, 1, 1)" + count.comment)
+    after = weir.routing()
+    gained = collections.Counter(after)
+    gained.subtract(before)
+    assert count.nodes["primary"] == 5 and count.replicas == 25
+    assert gained[("primary", "write")] == 5, gained
+    assert sum(n for (where, _), n in gained.items() if where.startswith("replica")) == 25, gained
+
+
+def test_drivers_reads_are_split_too(cluster, weir):
+    count = Count(cluster)
+    with psycopg.connect(weir.dsn(), autocommit=True, prepare_threshold=2) as connection:
+        for n in range(1, 31):
+            assert connection.execute("SELECT name FROM users WHERE id = %s" + count.comment, (n,)).fetchone() == (f"user {n}",)
+    assert count.replicas == 30 and count.primary == 0
+
+
+def test_no_replica_configured_means_nothing_is_routed(cluster, db, weir):
+    count = Count(cluster)
+    positions = cluster.log_positions()
+    with poolers.for_cluster(cluster, db, split=False) as pooler:
+        with connected(pooler.port) as client:
+            for _ in range(10):
+                assert client.query("SELECT * FROM users" + count.comment).rows
+    assert count.nodes == {"primary": 10, "replica1": 0, "replica2": 0}
+    log = cluster.primary.log_since(positions["primary"])
+    assert "pg_current_wal_insert_lsn" not in [line for line in log.splitlines() if f"@{db}" in line].__str__()
+
+
+def test_pitfall_9_one_address_in_front_of_both_replicas(cluster, db, weir):
+    """Two replicas behind one TCP proxy: answers stay right, whoever is asked."""
+    from tcp_proxy import TcpProxy
+    with TcpProxy(*(replica.port for replica in cluster.replicas)) as proxy:
+        ini = poolers.ini_for(cluster, db, "pool_size=4").replace(cluster.replica_hosts, f"127.0.0.1:{proxy.port}")
+        with poolers.running(ini) as pooler:
+            cluster.primary.execute("CREATE TABLE IF NOT EXISTS counted (n int); TRUNCATE counted; GRANT ALL ON counted TO PUBLIC", db)
+            cluster.replicas[1].pause_replay()
+            try:
+                clients = [connected(pooler.port) for _ in range(6)]
+                for step in range(40):
+                    assert not clients[step % 6].query(f"INSERT INTO counted VALUES ({step})").errors
+                    for client in clients:
+                        client.send(simple("SELECT count(*) FROM counted"))
+                    for client in clients:
+                        assert client.until("Z").rows == [(str(step + 1),)]
+                for client in clients:
+                    client.close()
+            finally:
+                cluster.replicas[1].resume_replay()
+    wait_for("replication goes on", lambda: True)
