@@ -24,9 +24,12 @@ void CaptureLog::captured(Ticket covers, Lsn lsn) {
 void CaptureLog::thin() {
   // From the newest to the oldest: what is older may lie further apart, so ages grow geometrically.
   std::deque<Capture> kept{history_.back()};
-  for (auto at = history_.rbegin() + 1; at != history_.rend(); ++at) {
-    const Capture& later = kept.front();
-    if ((later.number - at->number) * kAgeOverGap >= captures_ - later.number) kept.push_front(*at);
+  for (std::size_t i = history_.size() - 1; i-- > 0;) {
+    const std::uint64_t later = kept.front().number;
+    const bool oldest = i == 0;
+    // It may go when the hole would still be small for its age.
+    const bool dispensable = !oldest && (later - history_[i - 1].number) * kAgeOverGap <= captures_ - later;
+    if (!dispensable) kept.push_front(history_[i]);
   }
   while (kept.size() > kHistoryMax / 2) kept.pop_front();
   history_ = std::move(kept);

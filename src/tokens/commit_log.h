@@ -74,11 +74,11 @@ class CaptureLog {
     Lsn lsn;
     std::uint64_t number;  ///< Counts captures: an age in captures.
   };
-  /// Bound of the history. A full one is thinned: captures of age N are kept N / kAgeOverGap apart. A ticket whose
+  /// Bound of the history. A full one is thinned: captures of age N are kept at most N / kAgeOverGap apart. A ticket whose
   /// capture went gets the next kept one's LSN, which is never too low, and seldom much too high: a table that was
   /// written long ago is not held to the present.
   static constexpr std::size_t kHistoryMax = 1024;
-  static constexpr std::uint64_t kAgeOverGap = 24;
+  static constexpr std::uint64_t kAgeOverGap = 16;
   static constexpr std::size_t kClampsMax = 16;
   void thin();
 
