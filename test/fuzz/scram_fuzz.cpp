@@ -23,7 +23,8 @@ void demand(bool holds) {
   if (!holds) std::abort();
 }
 
-/// No sequence of messages that does not know the password gets in: the input is cut at empty lines.
+/// No sequence of messages that does not know the password gets in: the input is cut at empty
+/// lines.
 void log_in(Method method, const Secret* secret, Bytes input, const LoginContext& context) {
   ClientLogin login(method, "alice", secret, context);
   Step step = login.start();
