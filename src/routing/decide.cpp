@@ -54,6 +54,7 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
 /// What of the unit itself, or its session, keeps it on the primary. In the order in which people are told.
 std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy) noexcept {
   if (!policy.split) return Reason::not_split;
+  if (unit.healed) return Reason::healed;
   if (unit.pinned) return Reason::pinned;
   if (unit.in_transaction) return Reason::in_transaction;
   if (unit.cause != sql::Cause::none) return reason_of(unit.cause);
@@ -133,7 +134,7 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   std::array<Candidate, kReplicasMax> candidates;
   std::size_t count = 0;
   for (const NodeView& node : cluster.nodes) {
-    if (load.failing(node.id)) continue;
+    if (load.failing(node.id) || node.id == unit.avoid) continue;
     const Stage stage = stage_of(node, demand);
     furthest = std::max(furthest, stage);
     if (stage != Stage::allowed || count == kReplicasMax) continue;

@@ -24,6 +24,7 @@ struct UnitFacts {
   bool certain = false;
   std::uint32_t statements = 1;
   bool learned = false;            ///< A standby refused a statement of this shape before, and the primary ran it.
+  bool healed = false;             ///< A standby refused it just now: it runs again on the primary.
   // The session.
   bool pinned = false;
   bool in_transaction = false;
