@@ -81,6 +81,7 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
   }
 
   void on_timer() noexcept {
+    loop_.hurry();
     if (failure_) {
       const Error why = *std::exchange(failure_, std::nullopt);
       answer_all(why);

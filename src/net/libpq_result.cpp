@@ -8,9 +8,13 @@
 namespace pgweir::net {
 namespace {
 
+/// Lines and their tabs become spaces: the text goes into a log line or an error.
 std::string one_line(std::string_view text) {
-  std::string out(trimmed(text));
-  for (std::size_t at = 0; (at = out.find('\n', at)) != std::string::npos;) out.replace(at, 1, " ");
+  std::string out;
+  for (const char c : trimmed(text)) {
+    const bool blank = c == '\n' || c == '\t' || c == ' ';
+    if (!blank || !out.ends_with("  ")) out += blank ? ' ' : c;
+  }
   return out;
 }
 

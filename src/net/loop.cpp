@@ -85,7 +85,7 @@ void Loop::notice(LoopUser& user) noexcept {
   if (user.notice_hook.linked) return;
   notices_.push_back(user);
   // The wait must not last while somebody has to be told something.
-  uv_idle_start(&core_->hurry, [](uv_idle_t*) {});
+  hurry();
 }
 
 void Loop::close_until(LoopUser& user, Time deadline) noexcept {
@@ -112,7 +112,7 @@ void Loop::after_wait() noexcept {
   Time next = turner_ ? turner_->turn() : kNever;
   flush_staged();
   if (!closing_.empty()) next = std::min(next, closing_.front()->closing_until);
-  if (!notices_.empty()) uv_idle_start(&core_->hurry, [](uv_idle_t*) {});
+  if (!notices_.empty()) hurry();
   arm(next);
 }
 
@@ -145,8 +145,7 @@ void Loop::arm(Time next) noexcept {
       [](uv_timer_t* timer) {
         auto* self = static_cast<Loop*>(timer->loop->data);
         self->armed_for_ = kNever;
-        // Timers run before the wait: without this the turn they call for would come after it.
-        uv_idle_start(&self->core_->hurry, [](uv_idle_t*) {});
+        self->hurry();
       },
       static_cast<std::uint64_t>(wait.count()), 0);
 }

@@ -74,6 +74,8 @@ class Loop final : public io::Clock {
 
   void stage(LoopUser& user) noexcept { staged_.push_back(user); }
   void unstage(LoopUser& user) noexcept;
+  /// turn() comes at once. For who calls users from a timer: timers run before the wait, turn() after it.
+  void hurry() noexcept { uv_idle_start(&core_->hurry, [](uv_idle_t*) {}); }
   /// Calls deliver() before the next turn().
   void notice(LoopUser& user) noexcept;
   void close_until(LoopUser& user, Time deadline) noexcept;

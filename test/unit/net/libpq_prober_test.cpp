@@ -162,6 +162,29 @@ TEST_CASE("nobody there is an error, never from within ask", "[net]") {
   REQUIRE(asker.words[0].find("Connection refused") != std::string::npos);
 }
 
+TEST_CASE("a failure brings the next turn, though nothing else happens", "[net]") {
+  struct Sleeper final : io::Turner {
+    Time turn() noexcept override {
+      if (!asker->words.empty()) loop->stop();
+      return loop->now() + std::chrono::seconds(3);
+    }
+    Loop* loop = nullptr;
+    Asker* asker = nullptr;
+  };
+  World world;
+  LibpqProber prober(world.loop, world.resolver);
+  Asker asker;
+  Sleeper sleeper;
+  sleeper.loop = &world.loop;
+  sleeper.asker = &asker;
+  auto probe = prober.probe({.host = "127.0.0.1", .port = 1}, {"u", "", "d"}, asker);
+  const Time begun = world.loop.now();
+  probe->ask(1, "one", in_seconds(world, 5));
+  world.loop.run(sleeper);
+  REQUIRE(asker.words.size() == 1);
+  REQUIRE(world.loop.now() - begun < std::chrono::seconds(2));
+}
+
 TEST_CASE("a question past its deadline fails, and the next one connects anew", "[net]") {
   World world;
   ToyPostgres postgres(world);
