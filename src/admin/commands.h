@@ -49,11 +49,11 @@ struct Call {
 };
 
 struct Command {
-  std::string_view words;      // "SHOW NODES", in capitals.
-  std::string_view arguments;  // For people: "[db]".
+  std::string_view words = {};      // "SHOW NODES", in capitals.
+  std::string_view arguments = {};  // For people: "[db]".
   Access access = Access::stats;
   std::span<const Column> columns = {};  // Empty: it gives no rows.
-  std::string_view doc;                  // Empty: kept out of SHOW HELP and the page.
+  std::string_view doc = {};             // Empty: kept out of SHOW HELP and the page.
   Verb verb{};                           // Of orders.
   Result<Answer> (*run)(const Call& call) = nullptr;
 };

@@ -75,6 +75,7 @@ class ConsoleSession {
   Result<Answer> run(const Statement& statement);
   /// The rows of an Execute up to its limit, and what ends it.
   void send_rows(Portal& portal, std::uint32_t rows_max, std::string& out);
+  /// An error within the extended protocol: all is skipped up to the Sync.
   void fail(const Error& error, std::string& out);
   /// The client does not speak the protocol: an error, and the end.
   void break_off(std::string_view what, std::string& out);
