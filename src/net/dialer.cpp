@@ -8,7 +8,8 @@ namespace {
 /// A transport that may still wait for its name; it leaves the queue when it dies.
 class DialledTransport final : public io::Transport, private NameUser {
  public:
-  DialledTransport(Loop& loop, io::TransportUser& user, const io::Address& address, const SocketOptions& options)
+  DialledTransport(Loop& loop, io::TransportUser& user, const io::Address& address,
+                   const SocketOptions& options)
       : port_(address.port), socket_(loop, user, address, options) {}
   ~DialledTransport() = default;
 
@@ -55,7 +56,8 @@ class DialledTransport final : public io::Transport, private NameUser {
 
 }  // namespace
 
-std::unique_ptr<io::Transport> SocketDialer::dial(const io::Address& address, io::TransportUser& user) {
+std::unique_ptr<io::Transport> SocketDialer::dial(const io::Address& address,
+                                                  io::TransportUser& user) {
   auto transport = std::make_unique<DialledTransport>(loop_, user, address, options_);
   transport->begin(resolver_, address);
   return transport;

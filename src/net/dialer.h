@@ -1,5 +1,5 @@
-// dialer: names and addresses to connections. Names are resolved by libuv's thread pool and remembered for
-// a while, because a pool that fills up asks for the same name again and again.
+// dialer: names and addresses to connections. Names are resolved by libuv's thread pool and
+// remembered for a while, because a pool that fills up asks for the same name again and again.
 #pragma once
 
 #include <chrono>

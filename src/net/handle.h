@@ -1,5 +1,5 @@
-// handle: a libuv handle as something that is owned. libuv keeps the memory until its close callback,
-// after which no other callback of that handle comes.
+// handle: a libuv handle as something that is owned. libuv keeps the memory until its close
+// callback, after which no other callback of that handle comes.
 #pragma once
 
 #include <uv.h>

@@ -19,13 +19,15 @@ std::string ip_text(const SocketAddress& address) { return to_address(address).h
 /// One node. Connects when somebody asks and it is away.
 class LibpqProbe final : public monitor::Probe, private NameUser {
  public:
-  LibpqProbe(Loop& loop, Resolver& resolver, io::Address node, monitor::Login login, monitor::ProbeUser& user)
+  LibpqProbe(Loop& loop, Resolver& resolver, io::Address node, monitor::Login login,
+             monitor::ProbeUser& user)
       : loop_(loop),
         resolver_(resolver),
         node_(std::move(node)),
         login_(std::move(login)),
         user_(user),
-        timer_(make_handle<uv_timer_t>(this, [&](uv_timer_t* timer) { return uv_timer_init(loop.uv(), timer); })) {}
+        timer_(make_handle<uv_timer_t>(
+            this, [&](uv_timer_t* timer) { return uv_timer_init(loop.uv(), timer); })) {}
   ~LibpqProbe() {
     drop();
     if (destroyed_) *destroyed_ = true;
@@ -52,7 +54,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
         if (!questions_.empty() && !failure_) connect();
         break;
       case ProbeState::resolving:
-      case ProbeState::connecting: break;
+      case ProbeState::connecting:
+        break;
       case ProbeState::ready:
         if (questions_.empty() || asked_) break;
         if (PQstatus(connection_.get()) == CONNECTION_OK) {
@@ -66,7 +69,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
     arm();
   }
 
-  /// The timer stands for the earliest deadline, or for a failure that can't be told from within ask().
+  /// The timer stands for the earliest deadline, or for a failure that can't be told from within
+  /// ask().
   void arm() noexcept {
     Time next = failure_ ? loop_.now() : kNever;
     for (const Question& question : questions_) next = std::min(next, question.deadline);
@@ -74,7 +78,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
       uv_timer_stop(timer_.get());
       return;
     }
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next - loop_.now(), Duration::zero()));
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(
+        std::max(next - loop_.now(), Duration::zero()));
     uv_timer_start(
         timer_.get(), [](uv_timer_t* timer) { static_cast<LibpqProbe*>(timer->data)->on_timer(); },
         static_cast<std::uint64_t>(wait.count()), 0);
@@ -88,8 +93,9 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
       return;
     }
     const Time now = loop_.now();
-    const bool late = std::any_of(questions_.begin(), questions_.end(),
-                                  [now](const Question& question) { return question.deadline <= now; });
+    const bool late =
+        std::any_of(questions_.begin(), questions_.end(),
+                    [now](const Question& question) { return question.deadline <= now; });
     if (!late) {
       arm();
       return;
@@ -104,8 +110,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
     }
     drop();
     questions_ = std::move(waiting);
-    answer(std::move(expired), Error(concat({stood ? "no answer from " : "no connection to ", to_string(node_),
-                                             " within the time allowed"})));
+    answer(std::move(expired), Error(concat({stood ? "no answer from " : "no connection to ",
+                                             to_string(node_), " within the time allowed"})));
   }
 
   // ---- connecting
@@ -114,7 +120,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
     ++attempts_;
     if (node_.kind == io::Address::Kind::unix_socket) {
       start({});
-    } else if (const SocketAddress literal = literal_address(node_.host, node_.port); literal.size > 0) {
+    } else if (const SocketAddress literal = literal_address(node_.host, node_.port);
+               literal.size > 0) {
       start(ip_text(literal));
     } else {
       // libpq would block the loop while it looks the name up.
@@ -145,25 +152,42 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
       if (c == ',') hosts += "," + node_.host;
     }
     const std::string port = std::to_string(node_.port);
-    const char* names[] = {"host",     "hostaddr",         "port",    "user",       "password", "dbname",
-                           "application_name", "client_encoding", "gssencmode", nullptr};
-    const char* values[] = {hosts.c_str(),         addresses.c_str(),     port.c_str(), login_.user.c_str(),
-                            login_.password.c_str(), login_.dbname.c_str(), "pgweir monitor",
-                            "UTF8",                "disable",             nullptr};
+    const char* names[] = {"host",
+                           "hostaddr",
+                           "port",
+                           "user",
+                           "password",
+                           "dbname",
+                           "application_name",
+                           "client_encoding",
+                           "gssencmode",
+                           nullptr};
+    const char* values[] = {hosts.c_str(),
+                            addresses.c_str(),
+                            port.c_str(),
+                            login_.user.c_str(),
+                            login_.password.c_str(),
+                            login_.dbname.c_str(),
+                            "pgweir monitor",
+                            "UTF8",
+                            "disable",
+                            nullptr};
     connection_.reset(PQconnectStartParams(names, values, 0));
     if (!connection_ || PQstatus(connection_.get()) == CONNECTION_BAD) {
       fail(connection_error(connection_.get()));
       return;
     }
     PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);
-    PQsetNoticeReceiver(connection_.get(), [](void*, const PGresult*) {}, nullptr);
+    PQsetNoticeReceiver(
+        connection_.get(), [](void*, const PGresult*) {}, nullptr);
     state_ = ProbeState::connecting;
-    if (!watch(UV_WRITABLE)) fail(Error("the loop can't watch the connection to " + to_string(node_)));
+    if (!watch(UV_WRITABLE))
+      fail(Error("the loop can't watch the connection to " + to_string(node_)));
   }
 
   void go_on_connecting() noexcept {
-    // libpq may close the socket here and open another one under the same number; a handle that still
-    // watched the old one would make watching the new one fail.
+    // libpq may close the socket here and open another one under the same number; a handle that
+    // still watched the old one would make watching the new one fail.
     poll_.reset();
     int wanted = 0;
     switch (PQconnectPoll(connection_.get())) {
@@ -172,10 +196,16 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
         (void)PQsetnonblocking(connection_.get(), 1);
         wanted = UV_READABLE;
         break;
-      case PGRES_POLLING_READING: wanted = UV_READABLE; break;
+      case PGRES_POLLING_READING:
+        wanted = UV_READABLE;
+        break;
       case PGRES_POLLING_WRITING:
-      case PGRES_POLLING_ACTIVE: wanted = UV_WRITABLE; break;
-      case PGRES_POLLING_FAILED: fail(connection_error(connection_.get())); return;
+      case PGRES_POLLING_ACTIVE:
+        wanted = UV_WRITABLE;
+        break;
+      case PGRES_POLLING_FAILED:
+        fail(connection_error(connection_.get()));
+        return;
     }
     if (!watch(wanted)) {
       fail(Error("the loop can't watch the connection to " + to_string(node_)));
@@ -191,9 +221,10 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
       poll_ = make_handle<uv_poll_t>(
           this, [&](uv_poll_t* poll) { return uv_poll_init(loop_.uv(), poll, fd); });
     }
-    return poll_ && uv_poll_start(poll_.get(), events, [](uv_poll_t* poll, int status, int happened) {
-                      static_cast<LibpqProbe*>(poll->data)->on_poll(status, happened);
-                    }) == 0;
+    return poll_ &&
+           uv_poll_start(poll_.get(), events, [](uv_poll_t* poll, int status, int happened) {
+             static_cast<LibpqProbe*>(poll->data)->on_poll(status, happened);
+           }) == 0;
   }
 
   // ---- asking
@@ -295,7 +326,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
 
   /// The connection broke: the question that was asked fails, those behind it try again.
   void lost() noexcept {
-    const Error why = error_ ? *std::exchange(error_, std::nullopt) : connection_error(connection_.get());
+    const Error why =
+        error_ ? *std::exchange(error_, std::nullopt) : connection_error(connection_.get());
     const bool had_asked = asked_;
     drop();
     if (!had_asked) {
@@ -334,8 +366,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
   Handle<uv_poll_t> poll_;
   Connection connection_;
   ProbeState state_ = ProbeState::away;
-  std::deque<Question> questions_;   ///< The first one is being asked while asked_.
-  std::uint64_t attempts_ = 0;       ///< Tells a new connection from the one an event was for.
+  std::deque<Question> questions_;  ///< The first one is being asked while asked_.
+  std::uint64_t attempts_ = 0;      ///< Tells a new connection from the one an event was for.
   bool asked_ = false;
   bool writing_ = false;
   bool busy_answering_ = false;
@@ -347,7 +379,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
 
 }  // namespace
 
-std::unique_ptr<monitor::Probe> LibpqProber::probe(const io::Address& node, const monitor::Login& login,
+std::unique_ptr<monitor::Probe> LibpqProber::probe(const io::Address& node,
+                                                   const monitor::Login& login,
                                                    monitor::ProbeUser& user) {
   return std::make_unique<LibpqProbe>(loop_, resolver_, node, login, user);
 }

@@ -1,4 +1,5 @@
-// libpq_query: asks a server something and waits for the answer, for commands that have nothing else to do.
+// libpq_query: asks a server something and waits for the answer, for commands that have nothing
+// else to do.
 #pragma once
 
 #include <initializer_list>
@@ -9,8 +10,9 @@
 
 namespace pgweir::net {
 
-/// Connects with a URL or connection string as psql takes it, runs the statements one after another, and
-/// returns the rows of the last. Gives up on a server that does not answer within ten seconds.
+/// Connects with a URL or connection string as psql takes it, runs the statements one after
+/// another, and returns the rows of the last. Gives up on a server that does not answer within ten
+/// seconds.
 Result<monitor::Rows> query_and_wait(const std::string& connection_string,
                                      std::initializer_list<std::string_view> statements);
 

@@ -24,11 +24,15 @@ std::string one_line(std::string_view text) {
 /// `… failed: FATAL:  28P01: password authentication failed …` and a LOCATION line after it.
 Error connection_error(PGconn* connection) {
   std::string text = connection ? PQerrorMessage(connection) : "out of memory";
-  if (const std::size_t location = text.find("\nLOCATION:"); location != std::string::npos) text.resize(location);
-  const auto is_code = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) || (c >= 'A' && c <= 'Z'); };
+  if (const std::size_t location = text.find("\nLOCATION:"); location != std::string::npos)
+    text.resize(location);
+  const auto is_code = [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) || (c >= 'A' && c <= 'Z');
+  };
   for (std::size_t at = 0; (at = text.find(":  ", at)) != std::string::npos; ++at) {
     const std::string code = text.substr(at + 3, 5);
-    if (code.size() == 5 && std::all_of(code.begin(), code.end(), is_code) && text.compare(at + 8, 2, ": ") == 0) {
+    if (code.size() == 5 && std::all_of(code.begin(), code.end(), is_code) &&
+        text.compare(at + 8, 2, ": ") == 0) {
       text.erase(at + 3, 7);
       return Error(code, one_line(text));
     }
@@ -52,8 +56,8 @@ monitor::Rows rows_of(const PGresult* result) {
       if (PQgetisnull(result, row, column)) {
         cells.emplace_back(std::nullopt);
       } else {
-        cells.emplace_back(
-            std::string(PQgetvalue(result, row, column), static_cast<std::size_t>(PQgetlength(result, row, column))));
+        cells.emplace_back(std::string(PQgetvalue(result, row, column),
+                                       static_cast<std::size_t>(PQgetlength(result, row, column))));
       }
     }
   }

@@ -19,8 +19,8 @@ struct ClearResult {
 using Connection = std::unique_ptr<PGconn, FinishConnection>;
 using Answer = std::unique_ptr<PGresult, ClearResult>;
 
-/// Why there is no connection. The SQLSTATE is known when the connection's error verbosity was set to
-/// PQERRORS_VERBOSE before the login.
+/// Why there is no connection. The SQLSTATE is known when the connection's error verbosity was set
+/// to PQERRORS_VERBOSE before the login.
 Error connection_error(PGconn* connection);
 Error answer_error(const PGresult* result);
 monitor::Rows rows_of(const PGresult* result);

@@ -18,28 +18,36 @@ struct Facility {
   int number;
 };
 constexpr Facility kFacilities[] = {
-    {"auth", LOG_AUTH},     {"authpriv", LOG_AUTHPRIV}, {"cron", LOG_CRON},     {"daemon", LOG_DAEMON},
-    {"ftp", LOG_FTP},       {"kern", LOG_KERN},         {"lpr", LOG_LPR},       {"mail", LOG_MAIL},
-    {"news", LOG_NEWS},     {"syslog", LOG_SYSLOG},     {"user", LOG_USER},     {"uucp", LOG_UUCP},
-    {"local0", LOG_LOCAL0}, {"local1", LOG_LOCAL1},     {"local2", LOG_LOCAL2}, {"local3", LOG_LOCAL3},
-    {"local4", LOG_LOCAL4}, {"local5", LOG_LOCAL5},     {"local6", LOG_LOCAL6}, {"local7", LOG_LOCAL7},
+    {"auth", LOG_AUTH},     {"authpriv", LOG_AUTHPRIV}, {"cron", LOG_CRON},
+    {"daemon", LOG_DAEMON}, {"ftp", LOG_FTP},           {"kern", LOG_KERN},
+    {"lpr", LOG_LPR},       {"mail", LOG_MAIL},         {"news", LOG_NEWS},
+    {"syslog", LOG_SYSLOG}, {"user", LOG_USER},         {"uucp", LOG_UUCP},
+    {"local0", LOG_LOCAL0}, {"local1", LOG_LOCAL1},     {"local2", LOG_LOCAL2},
+    {"local3", LOG_LOCAL3}, {"local4", LOG_LOCAL4},     {"local5", LOG_LOCAL5},
+    {"local6", LOG_LOCAL6}, {"local7", LOG_LOCAL7},
 };
 
 Result<int> facility_number(const std::string& word) {
   for (const Facility& facility : kFacilities) {
     if (equals_ignoring_case(facility.word, word)) return facility.number;
   }
-  return Error(concat({"syslog_facility = \"", word, "\": expected a facility such as daemon or local0"}));
+  return Error(
+      concat({"syslog_facility = \"", word, "\": expected a facility such as daemon or local0"}));
 }
 
 int syslog_priority(LogLevel level) noexcept {
   switch (level) {
-    case LogLevel::fatal: return LOG_CRIT;
-    case LogLevel::error: return LOG_ERR;
-    case LogLevel::warning: return LOG_WARNING;
-    case LogLevel::log: return LOG_INFO;
+    case LogLevel::fatal:
+      return LOG_CRIT;
+    case LogLevel::error:
+      return LOG_ERR;
+    case LogLevel::warning:
+      return LOG_WARNING;
+    case LogLevel::log:
+      return LOG_INFO;
     case LogLevel::debug:
-    case LogLevel::noise: return LOG_DEBUG;
+    case LogLevel::noise:
+      return LOG_DEBUG;
   }
   return LOG_INFO;
 }
@@ -102,9 +110,12 @@ bool LogFile::wants(LogLevel level) const noexcept {
     case LogLevel::fatal:
     case LogLevel::error:
     case LogLevel::warning:
-    case LogLevel::log: return true;
-    case LogLevel::debug: return options_.verbose >= 1;
-    case LogLevel::noise: return options_.verbose >= 2;
+    case LogLevel::log:
+      return true;
+    case LogLevel::debug:
+      return options_.verbose >= 1;
+    case LogLevel::noise:
+      return options_.verbose >= 2;
   }
   return true;
 }

@@ -12,12 +12,12 @@
 namespace pgweir::net {
 
 struct LogOptions {
-  std::string file = {};              ///< Empty: no file.
+  std::string file = {};  ///< Empty: no file.
   bool to_stderr = true;
   bool syslog = false;
   std::string syslog_ident = "pgbouncer";
   std::string syslog_facility = "daemon";
-  int verbose = 0;               ///< 1 shows DEBUG, 2 and more also NOISE.
+  int verbose = 0;  ///< 1 shows DEBUG, 2 and more also NOISE.
 
   bool operator==(const LogOptions&) const = default;
 };

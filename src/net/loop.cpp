@@ -27,13 +27,15 @@ Loop::Loop() : core_(new Core), read_buffer_(new char[kReadBufferBytes]) {
 Loop::~Loop() {
   ENSURE(staged_.empty() && notices_.empty() && closing_.empty());
   turner_ = nullptr;
-  for (uv_handle_t* handle :
-       {reinterpret_cast<uv_handle_t*>(&core_->before_wait), reinterpret_cast<uv_handle_t*>(&core_->after_wait),
-        reinterpret_cast<uv_handle_t*>(&core_->timer), reinterpret_cast<uv_handle_t*>(&core_->hurry)}) {
+  for (uv_handle_t* handle : {reinterpret_cast<uv_handle_t*>(&core_->before_wait),
+                              reinterpret_cast<uv_handle_t*>(&core_->after_wait),
+                              reinterpret_cast<uv_handle_t*>(&core_->timer),
+                              reinterpret_cast<uv_handle_t*>(&core_->hurry)}) {
     uv_close(handle, nullptr);
   }
-  // Close callbacks of what died before us run now. A resolver thread may be stuck in a name server's
-  // time-out; waiting for it would delay the end of the process, so its loop is left behind.
+  // Close callbacks of what died before us run now. A resolver thread may be stuck in a name
+  // server's time-out; waiting for it would delay the end of the process, so its loop is left
+  // behind.
   for (int round = 0; round < 3; ++round) uv_run(&core_->loop, UV_RUN_NOWAIT);
   if (uv_loop_close(&core_->loop) == 0) delete core_;
 }

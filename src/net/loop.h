@@ -1,12 +1,14 @@
 // net: the only module that touches the operating system. It implements what others declare: io's
-// transports, dialer, network and clock over libuv, monitor's Prober over libpq, the log, chance, signals
-// and the process itself. Nothing but main.cpp knows it, and it knows nothing of sessions and pools.
+// transports, dialer, network and clock over libuv, monitor's Prober over libpq, the log, chance,
+// signals and the process itself. Nothing but main.cpp knows it, and it knows nothing of sessions
+// and pools.
 //
 // loop: one thread, one libuv loop, one Turner.
 //
 //        ┌──────────────────────────────────────────────────────────────┐
 //        ▼                                                              │
-//   wait in epoll ─► sockets: on_bytes, on_connected, … ─► notices ─► turn() ─► flush ─► arm the timer
+//   wait in epoll ─► sockets: on_bytes, on_connected, … ─► notices ─► turn() ─► flush ─► arm the
+//   timer
 //
 // The clock is read at most once between two waits, by whoever asks first.
 #pragma once
@@ -24,8 +26,8 @@
 
 namespace pgweir::net {
 
-/// What the loop does for a transport, without knowing transports: each of the three happens only while
-/// the object hangs on the list of that name.
+/// What the loop does for a transport, without knowing transports: each of the three happens only
+/// while the object hangs on the list of that name.
 class LoopUser {
  public:
   ListHook<LoopUser> staged_hook;
@@ -74,22 +76,26 @@ class Loop final : public io::Clock {
 
   void stage(LoopUser& user) noexcept { staged_.push_back(user); }
   void unstage(LoopUser& user) noexcept;
-  /// turn() comes at once. For who calls users from a timer: timers run before the wait, turn() after it.
-  void hurry() noexcept { uv_idle_start(&core_->hurry, [](uv_idle_t*) {}); }
+  /// turn() comes at once. For who calls users from a timer: timers run before the wait, turn()
+  /// after it.
+  void hurry() noexcept {
+    uv_idle_start(&core_->hurry, [](uv_idle_t*) {});
+  }
   /// Calls deliver() before the next turn().
   void notice(LoopUser& user) noexcept;
   void close_until(LoopUser& user, Time deadline) noexcept;
   /// Takes a dying user off every list.
   void forget(LoopUser& user) noexcept;
-  /// Writes all that was gathered; transports call it after each on_bytes(), so that an answer does not
-  /// wait for the other sockets of the same poll.
+  /// Writes all that was gathered; transports call it after each on_bytes(), so that an answer does
+  /// not wait for the other sockets of the same poll.
   void flush_staged() noexcept;
 
  private:
   static constexpr std::size_t kReadBufferBytes = std::size_t{64} * 1024;
   static constexpr std::size_t kSpareBlocksMax = 64;
 
-  /// On the heap by itself: a resolver thread that is still busy when the process ends may touch it.
+  /// On the heap by itself: a resolver thread that is still busy when the process ends may touch
+  /// it.
   struct Core {
     uv_loop_t loop;
     uv_prepare_t before_wait;

@@ -21,12 +21,17 @@ namespace {
 /// An accepted socket that nobody has admitted yet; destroying it hangs up.
 class SocketDoor final : public io::Door {
  public:
-  SocketDoor(Loop& loop, Fd socket, io::Address peer, std::optional<io::Address> local, std::int64_t uid)
-      : loop_(loop), socket_(std::move(socket)), peer_(std::move(peer)), local_(std::move(local)), uid_(uid) {}
+  SocketDoor(Loop& loop, Fd socket, io::Address peer, std::optional<io::Address> local,
+             std::int64_t uid)
+      : loop_(loop),
+        socket_(std::move(socket)),
+        peer_(std::move(peer)),
+        local_(std::move(local)),
+        uid_(uid) {}
 
   std::unique_ptr<io::Transport> admit(io::TransportUser& user) noexcept override {
-    return std::make_unique<SocketTransport>(loop_, user, std::move(socket_), std::move(peer_), std::move(local_),
-                                             uid_);
+    return std::make_unique<SocketTransport>(loop_, user, std::move(socket_), std::move(peer_),
+                                             std::move(local_), uid_);
   }
 
  private:
@@ -40,8 +45,8 @@ class SocketDoor final : public io::Door {
 /// One listening descriptor with its place in the loop.
 class ListeningSocket {
  public:
-  ListeningSocket(Loop& loop, Log& log, const SocketOptions& accepted, io::Acceptor& acceptor, Fd socket,
-                  io::Address address)
+  ListeningSocket(Loop& loop, Log& log, const SocketOptions& accepted, io::Acceptor& acceptor,
+                  Fd socket, io::Address address)
       : loop_(loop),
         log_(log),
         accepted_(accepted),
@@ -50,7 +55,8 @@ class ListeningSocket {
         address_(std::move(address)),
         poll_(make_handle<uv_poll_t>(
             this, [&](uv_poll_t* poll) { return uv_poll_init(loop.uv(), poll, socket_.get()); })),
-        pause_(make_handle<uv_timer_t>(this, [&](uv_timer_t* timer) { return uv_timer_init(loop.uv(), timer); })) {
+        pause_(make_handle<uv_timer_t>(
+            this, [&](uv_timer_t* timer) { return uv_timer_init(loop.uv(), timer); })) {
     ENSURE(poll_ && pause_);
     resume();
   }
@@ -63,8 +69,9 @@ class ListeningSocket {
   static constexpr std::uint64_t kPauseMs = 500;
 
   void resume() noexcept {
-    (void)uv_poll_start(poll_.get(), UV_READABLE,
-                        [](uv_poll_t* poll, int, int) { static_cast<ListeningSocket*>(poll->data)->accept_some(); });
+    (void)uv_poll_start(poll_.get(), UV_READABLE, [](uv_poll_t* poll, int, int) {
+      static_cast<ListeningSocket*>(poll->data)->accept_some();
+    });
   }
 
   void accept_some() noexcept {
@@ -101,20 +108,23 @@ class ListeningSocket {
     } else {
       apply(accepted_, socket.get());
     }
-    acceptor_.on_accepted(
-        std::make_unique<SocketDoor>(loop_, std::move(socket), std::move(peer), std::move(local), uid));
+    acceptor_.on_accepted(std::make_unique<SocketDoor>(loop_, std::move(socket), std::move(peer),
+                                                       std::move(local), uid));
   }
 
-  /// Out of descriptors or memory: the waiting connection stays readable, so without a rest the loop would
-  /// spin. Said once until an accept works again.
+  /// Out of descriptors or memory: the waiting connection stays readable, so without a rest the
+  /// loop would spin. Said once until an accept works again.
   void rest(int error) noexcept {
     if (!complained_) {
-      log_.error(concat({"accept on ", to_string(address_), ": ", error_text(error), "; trying again in a moment"}));
+      log_.error(concat({"accept on ", to_string(address_), ": ", error_text(error),
+                         "; trying again in a moment"}));
       complained_ = true;
     }
     uv_poll_stop(poll_.get());
     uv_timer_start(
-        pause_.get(), [](uv_timer_t* timer) { static_cast<ListeningSocket*>(timer->data)->resume(); }, kPauseMs, 0);
+        pause_.get(),
+        [](uv_timer_t* timer) { static_cast<ListeningSocket*>(timer->data)->resume(); }, kPauseMs,
+        0);
   }
 
   Loop& loop_;
@@ -131,19 +141,22 @@ class ListeningSocket {
 /// Takes the path of a Unix socket away when the listener goes, unless somebody else put his there.
 class SocketPath {
  public:
-  explicit SocketPath(std::string path) : path_(std::move(path)) { known_ = ::lstat(path_.c_str(), &made_) == 0; }
+  explicit SocketPath(std::string path) : path_(std::move(path)) {
+    known_ = ::lstat(path_.c_str(), &made_) == 0;
+  }
   SocketPath(const SocketPath&) = delete;
   SocketPath& operator=(const SocketPath&) = delete;
   ~SocketPath() {
-    struct stat now{};
-    if (known_ && ::lstat(path_.c_str(), &now) == 0 && now.st_dev == made_.st_dev && now.st_ino == made_.st_ino) {
+    struct stat now {};
+    if (known_ && ::lstat(path_.c_str(), &now) == 0 && now.st_dev == made_.st_dev &&
+        now.st_ino == made_.st_ino) {
       ::unlink(path_.c_str());
     }
   }
 
  private:
   std::string path_;
-  struct stat made_{};
+  struct stat made_ {};
   bool known_;
 };
 
@@ -174,7 +187,8 @@ Result<std::vector<SocketAddress>> addresses_to_bind(const io::Address& address)
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const int failed = getaddrinfo(any ? nullptr : address.host.c_str(), any ? "0" : nullptr, &hints, &found);
+  const int failed =
+      getaddrinfo(any ? nullptr : address.host.c_str(), any ? "0" : nullptr, &hints, &found);
   if (failed != 0) {
     return Error(concat({"listen on ", to_string(address), ": ", gai_strerror(failed)}));
   }
@@ -200,16 +214,18 @@ Result<gid_t> group_id(const std::string& group) {
 
 }  // namespace
 
-Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& address, io::Acceptor& acceptor) {
+Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& address,
+                                                            io::Acceptor& acceptor) {
   auto listener = std::make_unique<SocketListener>();
   const auto add = [&](Fd socket, io::Address bound) {
-    listener->sockets.push_back(std::make_unique<ListeningSocket>(loop_, log_, accepted_, acceptor,
-                                                                  std::move(socket), std::move(bound)));
+    listener->sockets.push_back(std::make_unique<ListeningSocket>(
+        loop_, log_, accepted_, acceptor, std::move(socket), std::move(bound)));
   };
   if (address.kind == io::Address::Kind::unix_socket) {
     Result<Fd> socket = open_unix(address);
     if (!socket) return socket.error();
-    if (address.host.front() != '@') listener->path = std::make_unique<SocketPath>(unix_path(address));
+    if (address.host.front() != '@')
+      listener->path = std::make_unique<SocketPath>(unix_path(address));
     add(*std::move(socket), address);
     return std::unique_ptr<io::Listener>(std::move(listener));
   }
@@ -239,12 +255,16 @@ Result<Fd> SocketNetwork::open_tcp(const SocketAddress& address) const {
   if (!socket) return listen_error(name, errno);
   const int on = 1;
   (void)setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address.family() == AF_INET6) (void)setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  if (listening_.reuse_port && setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
+  if (address.family() == AF_INET6)
+    (void)setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (listening_.reuse_port &&
+      setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
     return listen_error(name, errno);
   }
-  if (listening_.defer_accept) (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof on);
-  if (::bind(socket.get(), address.get(), address.size) != 0 || ::listen(socket.get(), listening_.backlog) != 0) {
+  if (listening_.defer_accept)
+    (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof on);
+  if (::bind(socket.get(), address.get(), address.size) != 0 ||
+      ::listen(socket.get(), listening_.backlog) != 0) {
     return listen_error(name, errno);
   }
   return socket;
@@ -258,7 +278,8 @@ Result<Fd> SocketNetwork::open_unix(const io::Address& address) const {
   const bool in_file_system = path.front() != '@';
   if (in_file_system) {
     if (somebody_answers(*where)) return Error("unix socket is in use, cannot continue: " + path);
-    ::unlink(path.c_str());  // Left behind by a process that died; when there is none, this does nothing.
+    ::unlink(path.c_str());  // Left behind by a process that died; when there is none, this does
+                             // nothing.
   }
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return listen_error(address, errno);
@@ -268,7 +289,8 @@ Result<Fd> SocketNetwork::open_unix(const io::Address& address) const {
     if (!listening_.unix_socket_group.empty()) {
       Result<gid_t> group = group_id(listening_.unix_socket_group);
       if (!group) return group.error();
-      if (::chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0) return listen_error(address, errno);
+      if (::chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0)
+        return listen_error(address, errno);
     }
     if (::chmod(path.c_str(), static_cast<mode_t>(listening_.unix_socket_mode)) != 0) {
       return listen_error(address, errno);

@@ -33,7 +33,8 @@ class SocketNetwork final : public io::Network {
   }
 
   /// A TCP host of "*" is every address of the machine, IPv4 and IPv6; a name is all its addresses.
-  Result<std::unique_ptr<io::Listener>> listen(const io::Address& address, io::Acceptor& acceptor) override;
+  Result<std::unique_ptr<io::Listener>> listen(const io::Address& address,
+                                               io::Acceptor& acceptor) override;
 
  private:
   Result<Fd> open_tcp(const SocketAddress& address) const;

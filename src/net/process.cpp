@@ -35,7 +35,8 @@ Status switch_to_user(const std::string& name) {
       ::setuid(entry->pw_uid) != 0) {
     return Error(concat({"user = \"", name, "\": can't switch to it: ", error_text(errno)}));
   }
-  if (entry->pw_uid != 0 && ::setuid(0) == 0) return Error(concat({"user = \"", name, "\": root can be regained"}));
+  if (entry->pw_uid != 0 && ::setuid(0) == 0)
+    return Error(concat({"user = \"", name, "\": root can be regained"}));
   return {};
 }
 
@@ -64,19 +65,24 @@ Result<Pidfile::Found> Pidfile::check(const std::string& path) {
   }
   char text[64];
   const ssize_t size = ::read(file.get(), text, sizeof text);
-  const std::string_view content = trimmed(std::string_view(text, size > 0 ? static_cast<std::size_t>(size) : 0));
+  const std::string_view content =
+      trimmed(std::string_view(text, size > 0 ? static_cast<std::size_t>(size) : 0));
   Found found;
-  const auto [end, error] = std::from_chars(content.data(), content.data() + content.size(), found.pid);
+  const auto [end, error] =
+      std::from_chars(content.data(), content.data() + content.size(), found.pid);
   if (error != std::errc() || found.pid <= 0) {
-    return Error(concat({"pidfile = \"", path, "\" holds no process id: remove it if no pgweir is running"}));
+    return Error(concat(
+        {"pidfile = \"", path, "\" holds no process id: remove it if no pgweir is running"}));
   }
   if (found.pid == ::getpid() || ::kill(found.pid, 0) == 0 || errno == EPERM) {
     // Our own number from an earlier life, as happens in containers, is no other process.
     if (found.pid != ::getpid()) {
-      return Error(concat({"pidfile \"", path, "\" exists and process ", std::to_string(found.pid), " is alive"}));
+      return Error(concat(
+          {"pidfile \"", path, "\" exists and process ", std::to_string(found.pid), " is alive"}));
     }
   }
-  if (::unlink(path.c_str()) != 0) return Error(concat({"pidfile = \"", path, "\": ", error_text(errno)}));
+  if (::unlink(path.c_str()) != 0)
+    return Error(concat({"pidfile = \"", path, "\": ", error_text(errno)}));
   found.stale = true;
   return found;
 }
@@ -128,8 +134,8 @@ void notify_service_manager(std::string_view state) noexcept {
 void notify_reloading() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  notify_service_manager(
-      concat({"RELOADING=1\nMONOTONIC_USEC=", std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000)}));
+  notify_service_manager(concat({"RELOADING=1\nMONOTONIC_USEC=",
+                                 std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000)}));
 }
 
 }  // namespace pgweir::net

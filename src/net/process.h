@@ -1,5 +1,5 @@
-// process: what a service does to itself at start: whose it is, whether it stays in the foreground, its
-// pidfile, how many descriptors it may have, and what it tells systemd.
+// process: what a service does to itself at start: whose it is, whether it stays in the foreground,
+// its pidfile, how many descriptors it may have, and what it tells systemd.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ Status switch_to_user(const std::string& name);
 bool is_root() noexcept;
 std::int64_t own_uid() noexcept;
 
-/// Leaves the terminal: the caller goes on in a grandchild, standard streams are /dev/null. Threads and
-/// loops are made after this.
+/// Leaves the terminal: the caller goes on in a grandchild, standard streams are /dev/null. Threads
+/// and loops are made after this.
 Status daemonize();
 
 /// The pid in a file, kept while the process lives.
@@ -28,10 +28,11 @@ class Pidfile {
   ~Pidfile();
 
   struct Found {
-    bool stale = false;   ///< A file of a dead process was removed.
+    bool stale = false;  ///< A file of a dead process was removed.
     int pid = 0;
   };
-  /// Refuses when the file names a living process; removes it when that one is dead. An empty path is fine.
+  /// Refuses when the file names a living process; removes it when that one is dead. An empty path
+  /// is fine.
   static Result<Found> check(const std::string& path);
   /// Writes our own pid. Call it in the process that stays.
   Status write(const std::string& path);

@@ -82,7 +82,8 @@ void Resolver::answered(Name& name, int status, const addrinfo* found) noexcept 
 
 void Resolver::forget_old() noexcept {
   std::erase_if(names_, [this](const auto& entry) {
-    return !entry.second->asked && entry.second->waiting.empty() && entry.second->believed_until <= loop_.now();
+    return !entry.second->asked && entry.second->waiting.empty() &&
+           entry.second->believed_until <= loop_.now();
   });
 }
 

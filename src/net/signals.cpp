@@ -4,14 +4,17 @@
 
 namespace pgweir::net {
 
-Signals::Signals(Loop& loop, std::initializer_list<int> signals, Handler handler) : handler_(std::move(handler)) {
+Signals::Signals(Loop& loop, std::initializer_list<int> signals, Handler handler)
+    : handler_(std::move(handler)) {
   for (const int signal : signals) {
-    auto watched =
-        make_handle<uv_signal_t>(this, [&](uv_signal_t* handle) { return uv_signal_init(loop.uv(), handle); });
+    auto watched = make_handle<uv_signal_t>(
+        this, [&](uv_signal_t* handle) { return uv_signal_init(loop.uv(), handle); });
     ENSURE(watched);
     ENSURE(uv_signal_start(
                watched.get(),
-               [](uv_signal_t* handle, int number) { static_cast<Signals*>(handle->data)->handler_(number); },
+               [](uv_signal_t* handle, int number) {
+                 static_cast<Signals*>(handle->data)->handler_(number);
+               },
                signal) == 0);
     watched_.push_back(std::move(watched));
   }

@@ -1,4 +1,5 @@
-// signals: Unix signals as events of the loop. Made before anything listens, so that none arrives unhandled.
+// signals: Unix signals as events of the loop. Made before anything listens, so that none arrives
+// unhandled.
 #pragma once
 
 #include <functional>

@@ -50,7 +50,8 @@ Result<SocketAddress> unix_address(const io::Address& address) {
   std::memcpy(un->sun_path, path.data(), path.size());
   out.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   if (path.front() == '@') {
-    un->sun_path[0] = '\0';  // Linux's abstract names begin with NUL, and end where the length says.
+    un->sun_path[0] =
+        '\0';  // Linux's abstract names begin with NUL, and end where the length says.
   } else {
     ++out.size;
   }
@@ -123,9 +124,11 @@ void apply(const SocketOptions& options, int fd) noexcept {
     set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(options.keepalive_idle.count()));
   }
   if (options.keepalive_interval.count() > 0) {
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, static_cast<int>(options.keepalive_interval.count()));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL,
+               static_cast<int>(options.keepalive_interval.count()));
   }
-  if (options.keepalive_count > 0) set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options.keepalive_count);
+  if (options.keepalive_count > 0)
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options.keepalive_count);
 }
 
 }  // namespace pgweir::net

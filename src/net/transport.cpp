@@ -12,17 +12,27 @@ namespace pgweir::net {
 
 std::string_view to_string(SocketState state) noexcept {
   switch (state) {
-    case SocketState::resolving: return "resolving";
-    case SocketState::connecting: return "connecting";
-    case SocketState::open: return "open";
-    case SocketState::flushing: return "flushing";
-    case SocketState::closed: return "closed";
+    case SocketState::resolving:
+      return "resolving";
+    case SocketState::connecting:
+      return "connecting";
+    case SocketState::open:
+      return "open";
+    case SocketState::flushing:
+      return "flushing";
+    case SocketState::closed:
+      return "closed";
   }
   return "?";
 }
 
-SocketTransport::SocketTransport(Loop& loop, io::TransportUser& user, io::Address peer, SocketOptions options)
-    : loop_(loop), user_(user), state_(SocketState::resolving), options_(options), peer_(std::move(peer)) {}
+SocketTransport::SocketTransport(Loop& loop, io::TransportUser& user, io::Address peer,
+                                 SocketOptions options)
+    : loop_(loop),
+      user_(user),
+      state_(SocketState::resolving),
+      options_(options),
+      peer_(std::move(peer)) {}
 
 SocketTransport::SocketTransport(Loop& loop, io::TransportUser& user, Fd socket, io::Address peer,
                                  std::optional<io::Address> local, std::int64_t peer_uid)
@@ -125,9 +135,12 @@ void SocketTransport::watch() noexcept {
   int wanted = 0;
   switch (state_) {
     case SocketState::resolving:
-    case SocketState::closed: break;
+    case SocketState::closed:
+      break;
     case SocketState::connecting:
-    case SocketState::flushing: wanted = UV_WRITABLE; break;
+    case SocketState::flushing:
+      wanted = UV_WRITABLE;
+      break;
     case SocketState::open:
       if (!reading_dropped_) wanted |= UV_READABLE;
       if (congested_) wanted |= UV_WRITABLE;
@@ -148,8 +161,11 @@ void SocketTransport::on_poll(int status, int events) noexcept {
   if (status < 0) interest_ = 0;  // An error on the socket: libuv has stopped watching it.
   switch (state_) {
     case SocketState::resolving:
-    case SocketState::closed: return;
-    case SocketState::connecting: finish_connecting(); break;
+    case SocketState::closed:
+      return;
+    case SocketState::connecting:
+      finish_connecting();
+      break;
     case SocketState::flushing:
       if (status < 0) {
         end(Error("connection lost while closing"));
@@ -210,8 +226,8 @@ SocketTransport::Reading SocketTransport::read_once() noexcept {
     const bool broken = writing_broken_;
     user_.on_bytes(Bytes(buffer.data(), size));
     loop_.flush_staged();
-    // Less than asked for means the queue is empty: asking again would only cost the call. After the
-    // peer broke off, the end of the stream has to be seen too.
+    // Less than asked for means the queue is empty: asking again would only cost the call. After
+    // the peer broke off, the end of the stream has to be seen too.
     return size == buffer.size() || broken ? Reading::more : Reading::drained;
   }
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Reading::drained;
@@ -229,10 +245,14 @@ void SocketTransport::send(Bytes bytes) noexcept {
   if (bytes.empty() || writing_broken_) return;
   switch (state_) {
     case SocketState::resolving:
-    case SocketState::connecting: keep(bytes); return;
+    case SocketState::connecting:
+      keep(bytes);
+      return;
     case SocketState::flushing:
-    case SocketState::closed: return;
-    case SocketState::open: break;
+    case SocketState::closed:
+      return;
+    case SocketState::open:
+      break;
   }
   if (!kept_.empty()) {
     keep(bytes);
@@ -311,8 +331,8 @@ void SocketTransport::write_kept() noexcept {
   if (was_congested) user_.on_drained();
 }
 
-/// The read side finds out by itself, and finds first what the peer had to say; this only makes sure
-/// that it looks, also during a pause.
+/// The read side finds out by itself, and finds first what the peer had to say; this only makes
+/// sure that it looks, also during a pause.
 void SocketTransport::writing_broke(int error) noexcept {
   writing_broken_ = true;
   why_ = Error(error_text(error));
@@ -328,10 +348,14 @@ void SocketTransport::writing_broke(int error) noexcept {
 void SocketTransport::close() noexcept {
   switch (state_) {
     case SocketState::flushing:
-    case SocketState::closed: return;
+    case SocketState::closed:
+      return;
     case SocketState::resolving:
-    case SocketState::connecting: end_with_notice(Error("closed")); return;
-    case SocketState::open: break;
+    case SocketState::connecting:
+      end_with_notice(Error("closed"));
+      return;
+    case SocketState::open:
+      break;
   }
   loop_.unstage(*this);
   flush();
@@ -344,7 +368,9 @@ void SocketTransport::close() noexcept {
   loop_.close_until(*this, loop_.now() + kFlushTime);
 }
 
-void SocketTransport::give_up_closing() noexcept { end(Error("closed, the peer did not take all of it")); }
+void SocketTransport::give_up_closing() noexcept {
+  end(Error("closed, the peer did not take all of it"));
+}
 
 void SocketTransport::deliver() noexcept {
   if (state_ == SocketState::closed) {
@@ -362,12 +388,13 @@ void SocketTransport::release_socket() noexcept {
   poll_.reset();
   interest_ = 0;
   if (!socket_) return;
-  // Unread bytes make close() send a reset, which can overtake our last words at the peer; taking them
-  // off the queue lets a last error message arrive.
+  // Unread bytes make close() send a reset, which can overtake our last words at the peer; taking
+  // them off the queue lets a last error message arrive.
   if (state_ == SocketState::open || state_ == SocketState::flushing) {
     // Not into the loop's buffer: somebody further up the stack may be looking at it.
     char unread[4096];
-    for (int reads = 0; reads < 4 && ::recv(socket_.get(), unread, sizeof unread, MSG_DONTWAIT) > 0; ++reads) {
+    for (int reads = 0; reads < 4 && ::recv(socket_.get(), unread, sizeof unread, MSG_DONTWAIT) > 0;
+         ++reads) {
     }
   }
   socket_.reset();

@@ -3,10 +3,11 @@
 //   resolving ─► connecting ─► open ─► flushing ─► closed        (accepted sockets begin at open)
 //       └────────────┴───────────┴──────────────────▲
 //
-// A message that is passed on costs one recv and one send: a small send is gathered in a borrowed block
-// and written when the callback that caused it has returned, a large one goes out at once behind what was
-// gathered. Interest in writing is registered only while the socket is full, interest in reading is
-// dropped only when bytes really came during a pause: neither costs a system call on the usual way.
+// A message that is passed on costs one recv and one send: a small send is gathered in a borrowed
+// block and written when the callback that caused it has returned, a large one goes out at once
+// behind what was gathered. Interest in writing is registered only while the socket is full,
+// interest in reading is dropped only when bytes really came during a pause: neither costs a system
+// call on the usual way.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,8 @@ struct World final : io::Turner {
   /// Whether `condition` came true within five seconds.
   bool until(std::function<bool()> condition) {
     done = std::move(condition);
-    give_up = Time(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch())) +
+    give_up = Time(std::chrono::duration_cast<Duration>(
+                  std::chrono::steady_clock::now().time_since_epoch())) +
               std::chrono::seconds(5);
     loop.run(*this);
     return done();
@@ -100,7 +101,8 @@ struct Pair {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     other = Fd(ends[1]);
-    transport = std::make_unique<SocketTransport>(world.loop, user, Fd(ends[0]), io::Address{}, io::Address{}, -1);
+    transport = std::make_unique<SocketTransport>(world.loop, user, Fd(ends[0]), io::Address{},
+                                                  io::Address{}, -1);
   }
   /// What has arrived at the other end by now.
   std::string received() const {
@@ -112,7 +114,8 @@ struct Pair {
     return out;
   }
   void say(std::string_view text) const {
-    REQUIRE(::send(other.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+    REQUIRE(::send(other.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(text.size()));
   }
   Recorder user;
   Fd other;

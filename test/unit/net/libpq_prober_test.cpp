@@ -49,7 +49,8 @@ struct ToyPostgres final : io::Acceptor, io::TransportUser {
         started = true;
         transport->send(refusal.empty()
                             ? message('R', std::string(4, '\0')) + message('Z', "I")
-                            : message('E', std::string("SFATAL\0VFATAL\0C28P01\0M", 22) + refusal + std::string(2, '\0')));
+                            : message('E', std::string("SFATAL\0VFATAL\0C28P01\0M", 22) + refusal +
+                                               std::string(2, '\0')));
       }
       return true;
     }
@@ -61,10 +62,12 @@ struct ToyPostgres final : io::Acceptor, io::TransportUser {
       return false;
     }
     if (questions.back() == "wrong") {
-      transport->send(message('E', std::string("SERROR\0VERROR\0C42601\0Mno sense\0\0", 32)) + message('Z', "I"));
+      transport->send(message('E', std::string("SERROR\0VERROR\0C42601\0Mno sense\0\0", 32)) +
+                      message('Z', "I"));
       return true;
     }
-    const std::string column = std::string("\0\1c\0\0\0\0\0\0\0\0\0\0\31\377\377\377\377\377\377\0\0", 22);
+    const std::string column =
+        std::string("\0\1c\0\0\0\0\0\0\0\0\0\0\31\377\377\377\377\377\377\0\0", 22);
     std::string value(6, '\0');
     store_u16(value.data(), 1);
     store_u32(value.data() + 2, static_cast<std::uint32_t>(questions.back().size()));
@@ -106,7 +109,9 @@ struct Asker final : monitor::ProbeUser {
   std::function<void()> then;
 };
 
-Time in_seconds(const World& world, int seconds) { return world.loop.now() + std::chrono::seconds(seconds); }
+Time in_seconds(const World& world, int seconds) {
+  return world.loop.now() + std::chrono::seconds(seconds);
+}
 
 TEST_CASE("a probe connects by name when first asked and answers in order", "[net]") {
   World world;
@@ -147,7 +152,8 @@ TEST_CASE("a refused login carries the node's SQLSTATE and words", "[net]") {
   probe->ask(1, "one", in_seconds(world, 5));
   REQUIRE(world.until([&] { return asker.words.size() == 1; }));
   REQUIRE(asker.words[0].rfind("error 28P01 ", 0) == 0);
-  REQUIRE(asker.words[0].find("FATAL:  password authentication failed for user \"u\"") != std::string::npos);
+  REQUIRE(asker.words[0].find("FATAL:  password authentication failed for user \"u\"") !=
+          std::string::npos);
   REQUIRE(asker.words[0].find("LOCATION") == std::string::npos);
 }
 

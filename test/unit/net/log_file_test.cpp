@@ -65,14 +65,17 @@ TEST_CASE("reopening writes into a new file when the old one was moved away", "[
   ::unlink(moved.c_str());
 }
 
-TEST_CASE("a log file that can't be opened, or an unknown facility, is an error and changes nothing", "[net]") {
+TEST_CASE(
+    "a log file that can't be opened, or an unknown facility, is an error and changes nothing",
+    "[net]") {
   TemporaryFile file;
   LogFile log;
   REQUIRE(log.configure({.file = file.path, .to_stderr = false}).ok());
   const Status bad = log.configure({.file = "/nowhere/at/all", .to_stderr = false});
   REQUIRE_FALSE(bad.ok());
   REQUIRE(bad.error().text() == "logfile = \"/nowhere/at/all\": No such file or directory");
-  REQUIRE_FALSE(log.configure({.to_stderr = false, .syslog = true, .syslog_facility = "loud"}).ok());
+  REQUIRE_FALSE(
+      log.configure({.to_stderr = false, .syslog = true, .syslog_facility = "loud"}).ok());
   log.log("still here");
   REQUIRE(file.content().find("still here") != std::string::npos);
 }

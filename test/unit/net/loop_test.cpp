@@ -32,14 +32,18 @@ TEST_CASE("turn is called when the time it asked for has come, and not before", 
 TEST_CASE("the clock stands still within one turn", "[net]") {
   Loop loop;
   const Time first = loop.now();
-  const Time start = Time(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-  while (Time(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch())) - start <
+  const Time start = Time(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+  while (Time(std::chrono::duration_cast<Duration>(
+             std::chrono::steady_clock::now().time_since_epoch())) -
+             start <
          std::chrono::milliseconds(2)) {
   }
   REQUIRE(loop.now() == first);
 }
 
-TEST_CASE("an earlier deadline replaces a later one and a later one does not lose the earlier", "[net]") {
+TEST_CASE("an earlier deadline replaces a later one and a later one does not lose the earlier",
+          "[net]") {
   struct Steps final : io::Turner {
     explicit Steps(Loop& the_loop) : loop(the_loop) {}
     Time turn() noexcept override {

@@ -37,7 +37,8 @@ TEST_CASE("a dialled connection over TCP stands and carries bytes given before i
   auto transport = world.dialer.dial({.host = to, .port = port_of(**listener)}, user);
   transport->send("early");
   REQUIRE_FALSE(user.connected);
-  REQUIRE(world.until([&] { return host.guests.size() == 1 && host.guests[0]->user.got == "early"; }));
+  REQUIRE(
+      world.until([&] { return host.guests.size() == 1 && host.guests[0]->user.got == "early"; }));
   REQUIRE(user.connected);
   REQUIRE(transport->local() == host.guests[0]->transport->peer());
   REQUIRE(transport->peer() == host.guests[0]->transport->local());
@@ -95,7 +96,8 @@ TEST_CASE("the next address is tried when the first refuses", "[net]") {
   REQUIRE(transport.peer().host == "127.0.0.1");
 }
 
-TEST_CASE("a Unix socket knows who comes, has its mode, and its path goes with the listener", "[net]") {
+TEST_CASE("a Unix socket knows who comes, has its mode, and its path goes with the listener",
+          "[net]") {
   TemporaryFolder folder;
   World world;
   Host host;
@@ -105,14 +107,15 @@ TEST_CASE("a Unix socket knows who comes, has its mode, and its path goes with t
     auto listener = world.network.listen(address, host);
     REQUIRE(listener.ok());
     REQUIRE((*listener)->name() == "unix:" + folder.path + "/.s.PGSQL.1");
-    struct stat found{};
+    struct stat found {};
     REQUIRE(::stat((folder.path + "/.s.PGSQL.1").c_str(), &found) == 0);
     REQUIRE((found.st_mode & 0777) == 0700);
     Recorder user;
     auto transport = world.dialer.dial(address, user);
     REQUIRE(world.until([&] { return user.connected && host.guests.size() == 1; }));
     REQUIRE(host.guests[0]->transport->peer_uid() == static_cast<std::int64_t>(::getuid()));
-    REQUIRE(host.guests[0]->transport->peer().host == concat({"unix(", std::to_string(::getpid()), ")"}));
+    REQUIRE(host.guests[0]->transport->peer().host ==
+            concat({"unix(", std::to_string(::getpid()), ")"}));
     REQUIRE(host.guests[0]->transport->local() == address);
     auto second = world.network.listen(address, host);
     REQUIRE_FALSE(second.ok());
@@ -138,8 +141,9 @@ TEST_CASE("a Unix socket that a dead process left behind is replaced", "[net]") 
 TEST_CASE("an abstract Unix socket works without a file", "[net]") {
   World world;
   Host host;
-  const io::Address address{
-      .kind = io::Address::Kind::unix_socket, .host = "@pgweir-test-" + std::to_string(::getpid()), .port = 1};
+  const io::Address address{.kind = io::Address::Kind::unix_socket,
+                            .host = "@pgweir-test-" + std::to_string(::getpid()),
+                            .port = 1};
   auto listener = world.network.listen(address, host);
   REQUIRE(listener.ok());
   Recorder user;
@@ -150,8 +154,8 @@ TEST_CASE("an abstract Unix socket works without a file", "[net]") {
 TEST_CASE("a missing Unix socket is an error that names its path", "[net]") {
   World world;
   Recorder user;
-  auto transport =
-      world.dialer.dial({.kind = io::Address::Kind::unix_socket, .host = "/nowhere", .port = 7}, user);
+  auto transport = world.dialer.dial(
+      {.kind = io::Address::Kind::unix_socket, .host = "/nowhere", .port = 7}, user);
   REQUIRE(world.until([&] { return user.closed == 1; }));
   REQUIRE(user.reason == "connect to unix:/nowhere/.s.PGSQL.7: No such file or directory");
 }
@@ -159,7 +163,8 @@ TEST_CASE("a missing Unix socket is an error that names its path", "[net]") {
 TEST_CASE("a path that is too long for a socket is refused, not cut", "[net]") {
   World world;
   Host host;
-  const io::Address address{.kind = io::Address::Kind::unix_socket, .host = "/" + std::string(200, 'x'), .port = 1};
+  const io::Address address{
+      .kind = io::Address::Kind::unix_socket, .host = "/" + std::string(200, 'x'), .port = 1};
   auto listener = world.network.listen(address, host);
   REQUIRE_FALSE(listener.ok());
   REQUIRE(listener.error().text().find("is too long") != std::string::npos);

@@ -13,7 +13,8 @@
 namespace pgweir::net {
 namespace {
 
-TEST_CASE("a pidfile is written, refused while its process lives, and goes with its owner", "[net]") {
+TEST_CASE("a pidfile is written, refused while its process lives, and goes with its owner",
+          "[net]") {
   const std::string path = "/tmp/pgweir-pid-" + std::to_string(::getpid());
   {
     Pidfile pidfile;
@@ -84,7 +85,8 @@ TEST_CASE("the service manager hears what it is told", "[net]") {
   ::unsetenv("NOTIFY_SOCKET");
   char text[64];
   const ssize_t size = ::recv(socket.get(), text, sizeof text, MSG_DONTWAIT);
-  REQUIRE(std::string_view(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))) == "READY=1");
+  REQUIRE(std::string_view(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))) ==
+          "READY=1");
 }
 
 }  // namespace

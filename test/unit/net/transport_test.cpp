@@ -47,7 +47,8 @@ TEST_CASE("a large send goes out behind what was gathered before it", "[net]") {
   REQUIRE(back == "head" + large + "tail");
 }
 
-TEST_CASE("a forwarded message has left when the callback that forwarded it has returned", "[net]") {
+TEST_CASE("a forwarded message has left when the callback that forwarded it has returned",
+          "[net]") {
   World world;
   Pair from(world);
   Pair to(world);
@@ -62,7 +63,8 @@ TEST_CASE("a forwarded message has left when the callback that forwarded it has 
   }));
 }
 
-TEST_CASE("a slow reader gets megabytes unchanged and the sender hears when it may go on", "[net]") {
+TEST_CASE("a slow reader gets megabytes unchanged and the sender hears when it may go on",
+          "[net]") {
   World world;
   Pair pair(world);
   const std::string all = pattern(8'000'000);
@@ -159,7 +161,8 @@ TEST_CASE("the end of the peer's stream is told once, after its last bytes", "[n
   REQUIRE(pair.user.closed == 1);
 }
 
-TEST_CASE("a peer's reset in the middle of a large answer ends the connection, also during a pause", "[net]") {
+TEST_CASE("a peer's reset in the middle of a large answer ends the connection, also during a pause",
+          "[net]") {
   World world;
   Host host;
   auto listener = world.network.listen({.host = "127.0.0.1", .port = 0}, host);
@@ -186,7 +189,8 @@ TEST_CASE("a peer's reset in the middle of a large answer ends the connection, a
   REQUIRE_FALSE(guest.transport->congested());
 }
 
-TEST_CASE("what a server says before it breaks off arrives even when writing to it fails", "[net]") {
+TEST_CASE("what a server says before it breaks off arrives even when writing to it fails",
+          "[net]") {
   World world;
   Pair pair(world);
   pair.say("FATAL: going down");
@@ -196,7 +200,8 @@ TEST_CASE("what a server says before it breaks off arrives even when writing to 
   REQUIRE(pair.user.got == "FATAL: going down");
 }
 
-TEST_CASE("close sends what was given, then tells its user, and never from within the call", "[net]") {
+TEST_CASE("close sends what was given, then tells its user, and never from within the call",
+          "[net]") {
   World world;
   Pair pair(world);
   pair.transport->send("goodbye");
@@ -272,7 +277,8 @@ TEST_CASE("a last message reaches a peer whose own bytes were never read", "[net
   REQUIRE(world.until([&] { return host.guests[0]->user.closed == 1; }));
   char buffer[100];
   const ssize_t got = ::recv(client.get(), buffer, sizeof buffer, 0);
-  REQUIRE(std::string_view(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))) == "sorry, too many clients");
+  REQUIRE(std::string_view(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))) ==
+          "sorry, too many clients");
 }
 
 }  // namespace
