@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,17 @@
 #include "routing/decide.h"
 #include "session/client_state.h"
 #include "session/hub.h"
+#include "session/owed.h"
+#include "session/unit.h"
+
+namespace pgweir::auth {
+class ClientLogin;
+}
+namespace pgweir::protocol {
+struct ErrorFields;
+struct Startup;
+struct Parse;
+}  // namespace pgweir::protocol
 
 namespace pgweir::session {
 
@@ -27,8 +39,8 @@ class ClientSession final : public io::TransportUser {
   void on_turn();
   /// The pool's servers have reported: ends the login (PoolContext::welcome is there).
   void welcome();
-  /// State waiting: what the router needs to know of the unit, as of now.
-  const routing::UnitFacts& facts();
+  /// State waiting, split databases: what the router needs to know of the unit, as of now.
+  const routing::UnitFacts& facts(const routing::ClusterView& cluster);
   /// State waiting: the unit may run on `server`, which is idle and past its checks.
   void bind(ServerSession& server, const routing::Route& route);
   /// Session pooling and pins: the unit is for the server that the client already holds.
@@ -54,6 +66,8 @@ class ClientSession final : public io::TransportUser {
   /// When the state was entered: how long it has been waiting, idle, in login.
   Time state_since() const noexcept { return state_since_; }
   Time request_at() const noexcept { return request_at_; }
+  /// Why it ended, for the log.
+  const std::string& end_reason() const noexcept { return end_reason_; }
   bool in_transaction() const noexcept;
   bool pinned() const noexcept;
   std::string application_name() const;
@@ -62,8 +76,201 @@ class ClientSession final : public io::TransportUser {
   /// The pooler's place for this session, so that it finds it without a look-up; nothing here looks at it.
   void* seat = nullptr;
 
+  // For the server that is bound.
+  void deliver(Bytes bytes) noexcept;
+  /// A replica's answer is kept back until its first row or its completion, so that it can be asked elsewhere.
+  bool holding() const noexcept { return holding_; }
+  void end_hold() noexcept;
+  /// The rest of the server's answer concerns nobody: the unit will run again.
+  bool discarding() const noexcept { return discarding_; }
+  void on_complete(ServerSession& server, Answer answer, Bytes tag);
+  /// True when the error is the client's to see.
+  bool on_error(ServerSession& server, const protocol::ErrorFields& fields);
+  void on_unasked_error(ServerSession& server, const protocol::ErrorFields& fields);
+  void on_ready(ServerSession& server, char status);
+  void on_parameter(ServerSession& server, Bytes name, Bytes value);
+  void on_notification();
+  void on_flush_answered(ServerSession& server);
+  /// A Sync, or a query behind an error, that the server passes over without an answer.
+  void on_unit_skipped();
+  void on_rest_swallowed(ServerSession& server);
+  void on_settings_brought(ServerSession& server);
+  void on_settings_refused(ServerSession& server, const Error& error);
+  void on_server_drained(ServerSession& server);
+  void on_server_lost(ServerSession& server, const Error& why);
+  /// The Parse that gave the client this name failed.
+  void forget_statement(std::string_view name);
+  /// A CancelRequest of this client is on its way to the server: its 57014 is the client's to see.
+  void cancel_asked() noexcept { cancel_asked_ = true; }
+
+  // io::TransportUser
+  void on_bytes(Bytes bytes) noexcept override;
+  void on_drained() noexcept override;
+  void on_closed(const Error& why) noexcept override;
+
  private:
-  friend class ServerSession;
+  /// What is passed over after an error that was answered here: the rest up to Sync, or a whole unit.
+  enum class Skip : std::uint8_t { none, to_sync, unit };
+  /// Why a client stays on its primary server.
+  enum class Pin : std::uint8_t { none, session_state };
+
+  void enter(ClientEvent event);
+  void take(Bytes bytes);
+  void work();
+  std::size_t work_on(Bytes input);
+  void regulate();
+  void send_fatal(const Error& why);
+  void end(const Error& why);
+  bool split() const noexcept;
+  bool keeps_server() const noexcept;
+
+  // client_login.cpp
+  std::size_t read_startup(Bytes input);
+  void start(const protocol::Startup& startup);
+  bool take_parameter(std::string_view name, std::string_view value);
+  void step(const auth::Step& step);
+  void authenticated();
+  std::size_t read_password(Bytes input);
+  std::size_t read_console(Bytes input);
+
+  bool listed_as_ignored(std::string_view name) const;
+  void read_dialect();
+
+  // client_collect.cpp: messages while nothing has been sent
+  enum class Seen : std::uint8_t {
+    part,         ///< more must come
+    for_primary,  ///< whatever comes, it is the primary's
+    whole,        ///< to be routed as it is
+  };
+  std::optional<std::uint64_t> message_size(Bytes input);
+  std::size_t collect(Bytes input);
+  void begin_unit();
+  void unit_complete();
+  bool answer_here(char type, Bytes message);
+  std::size_t skip_message(char type, std::uint64_t size, Bytes input);
+  std::size_t drop(Bytes input);
+  Seen examine(Bytes input);
+  Seen examine_message(char type, Bytes body);
+  void examine_use(Bytes name, bool well_formed);
+  std::shared_ptr<const sql::StatementClass> classify(Bytes text);
+  void judge(PreparedStatement& statement);
+
+  // client_send.cpp: messages towards the server that is bound
+  bool translates() const noexcept;
+  StatementRef find_statement(Bytes name) const;
+  void begin_on(ServerSession& server, const routing::Route& route);
+  void run_unit();
+  void run_held_unit();
+  std::size_t stream(Bytes input);
+  bool may_be_replicas() const noexcept;
+  bool next_unit_waits(Bytes input);
+  void begin_long_message(char type, std::uint64_t size);
+  void expect(Answer answer, Fate fate = Fate::forward, StatementRef statement = nullptr, std::string text = {});
+  void unit_sent(Answer answer);
+  void send_message(char type, Bytes message);
+  void send_query(Bytes message);
+  void send_parse(Bytes message);
+  void send_deallocating(const protocol::Parse& parse, const std::string& name, const StatementRef& statement);
+  void send_failing(std::string sqlstate_and_text);
+  StatementRef statement_there(Bytes name);
+  void send_bind(Bytes message);
+  void send_describe(Bytes message);
+  void send_close(Bytes message);
+  void send_execute(Bytes message);
+  void protocol_violation(std::string_view what);
+
+  // client_answers.cpp
+  void unit_answered(ServerSession& server, char status);
+  void run_again();
+  void leave_server();
+
+  // client_consistency.cpp
+  void note_sent(const std::shared_ptr<const sql::StatementClass>& meaning);
+  void note_session_steps(const sql::StatementClass& meaning);
+  void note_opaque();
+  void note_writes(const sql::TableSet& tables);
+  void mark_writes();
+  void drop_writes();
+  void note_read_on(const ServerSession& server);
+  void pin();
+
+  Hub& hub_;
+  ClientId id_;
+  std::uint32_t cancel_key_ = 0;
+  ClientState state_ = ClientState::startup;
+  char status_ = 'I';                 ///< as the last ReadyForQuery of a primary said
+  bool holding_ = false;
+  bool discarding_ = false;
+  bool on_replica_ = false;           ///< server_ is a replica's
+  bool settings_pending_ = false;     ///< the server's answer to our settings decides whether the unit goes out
+  bool unit_open_ = false;            ///< extended messages have been sent and no Sync yet
+  bool leaving_ = false;              ///< all is answered: the server is given back in the turn
+  bool run_again_ = false;            ///< in the turn: the unit waits for a server anew
+  bool again_ = false;                ///< there may be more to do with the input than its last look found
+  bool starving_ = false;             ///< the last look at the input found too little of it
+  bool looking_ahead_ = false;        ///< the unit behind the one under way is being looked at
+  bool cleared_ = false;              ///< it was, and is the primary's
+  bool ready_after_drop_ = false;
+  bool answer_cut_ = false;           ///< the client has part of a message and will not get the rest
+  bool rolled_back_ = false;          ///< the last completion was a ROLLBACK
+  bool resetting_ = false;            ///< DISCARD ALL ran in this unit
+  bool healed_by_refusal_ = false;
+  bool flush_answered_ = false;
+  Skip skip_ = Skip::none;
+  bool flight_controls_transaction_ = false;
+  bool unit_failed_ = false;
+  bool cancel_asked_ = false;
+  bool paused_ = false;
+  bool mirrored_pause_ = false;       ///< the server is paused because our peer is slow
+  bool may_commit_ = false;           ///< something in flight may commit and then fail
+  bool ddl_in_flight_ = false;
+  bool several_in_flight_ = false;    ///< a simple query of several statements
+  bool counted_writer_ = false;
+  Pin pin_ = Pin::none;
+  std::uint8_t reruns_ = 0;
+  std::uint32_t in_flight_ = 0;       ///< ReadyForQuery messages that are owed to the client
+  std::uint64_t pass_left_ = 0;       ///< of a long message that goes to the server as it comes
+  std::uint64_t drop_left_ = 0;       ///< of a long message that nobody wants
+
+  std::unique_ptr<io::Transport> transport_;
+  ServerSession* server_ = nullptr;   ///< working for this client
+  ServerSession* home_ = nullptr;     ///< kept between units: session pooling, pins
+  PoolContext* pool_ = nullptr;
+  std::string input_;                 ///< bytes not yet done with; a unit on a replica stays until it can't run again
+  std::size_t examined_ = 0;          ///< of input_: messages looked at for the unit being collected
+  std::size_t unit_bytes_ = 0;        ///< of input_: what was sent to a replica
+  std::string held_;                  ///< the answer kept back
+  std::string scratch_;
+  std::unique_ptr<Unit> unit_;        ///< split databases only
+  SharedSettings settings_;
+  SharedSettings startup_settings_;   ///< what the client asked for at login: DISCARD ALL leads back there
+  std::vector<std::pair<std::string, std::optional<std::string>>> unconfirmed_settings_;
+  std::map<std::string, StatementRef, std::less<>> statements_;
+  StatementRef unnamed_;
+  std::map<std::string, StatementRef, std::less<>> portals_;  ///< named ones
+  StatementRef portal_;               ///< of the unnamed one
+  sql::Dialect dialect_;
+
+  // Consistency.
+  tokens::Need need_;
+  std::uint64_t need_identity_ = 0;
+  sql::TableSet writes_;              ///< of the open transaction, not marked yet
+  NodeId last_replica_;
+  Time last_read_at_{};
+  std::string healed_from_;           ///< SQLSTATE with which a replica refused the unit: it is the primary's now
+  NodeId lost_replica_;               ///< it broke off while working on this unit
+
+  std::unique_ptr<auth::ClientLogin> login_;
+  std::unique_ptr<Console> console_;
+  std::optional<Admission> admission_;
+  std::string user_;
+  std::string database_;
+  std::string end_reason_;
+  Time connected_at_{};
+  Time state_since_{};
+  Time request_at_{};
+  Time query_at_{};
+  Time transaction_at_{};
 };
 
 }  // namespace pgweir::session

@@ -42,8 +42,10 @@ struct DatabaseContext {
   std::string name;
   /// Null when the database is not split: then nothing is classified, routed or marked.
   std::unique_ptr<sql::Classifier> classifier;
-  /// Null until the catalog has been read; then functions and views count as unknown.
+  /// Null until the catalog has been read; until then functions count as unknown, and reads as reads of all tables.
   std::shared_ptr<const sql::Catalog> catalog;
+  /// Grows with each change of catalog or rules: what a prepared statement was judged by.
+  std::uint64_t judging = 1;
   /// From a DDL's dispatch until a catalog read after its end is loaded, every commit marks all tables.
   bool catalog_stale = true;
   tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split
@@ -53,6 +55,19 @@ struct DatabaseContext {
   stats::RouteCounts routes;
   /// Sessions whose open transaction has sent a write to the primary: their commits may be seen before they are marked.
   std::uint32_t open_writers = 0;
+
+  bool split() const noexcept { return classifier != nullptr; }
+  /// A catalog read after the end of every DDL seen so far.
+  void use_catalog(std::shared_ptr<const sql::Catalog> fresh) {
+    catalog = std::move(fresh);
+    classifier->use_catalog(catalog);
+    catalog_stale = false;
+    ++judging;
+  }
+  void use_rules(sql::FunctionRules rules) {
+    classifier->use_rules(std::move(rules));
+    ++judging;
+  }
 };
 
 /// What the sessions of one pool, a (database, user), share. Owned by app; a reload changes it in place.

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "io/io.h"
 #include "protocol/framer.h"
+#include "routing/cluster_view.h"
 #include "session/hub.h"
 #include "session/owed.h"
 #include "session/server_state.h"
@@ -49,8 +50,10 @@ class ServerSession final : public io::TransportUser {
 
   // For clients: a binding is made and undone in the turn.
   void bind(ClientSession& client);
-  /// Ends the binding. Dirty: session state of the client is left there, reset it first. Owes nothing, or is closed.
-  void unbind(bool dirty);
+  /// How a client leaves: nothing is left behind; session state is, so reset it first; in the middle of something, so close it.
+  enum class Leave : std::uint8_t { clean, dirty, broken };
+  /// Ends the binding; server_idle() or server_gone() follows.
+  void unbind(Leave how);
 
   ServerState state() const noexcept { return state_; }
   ServerId id() const noexcept { return id_; }
@@ -71,8 +74,100 @@ class ServerSession final : public io::TransportUser {
   /// What it reported at login and since, in its order.
   const std::vector<std::pair<std::string, std::string>>& reported() const noexcept { return reported_; }
 
+  // For the client bound to it.
+  /// Goes out with what else is sent in this turn.
+  void send(Bytes message) { transport_->send(message); }
+  bool congested() const noexcept { return transport_->congested(); }
+  /// The client's peer takes no more: stop reading here until resume().
+  void pause(bool on) noexcept { transport_->pause(on); }
+  /// An answer is expected for what was sent last; invented ones are given at once when nothing is owed before.
+  void expect(Owed owed);
+  /// Brings the client's settings here, ahead of what it sends next. False when they are here already.
+  bool bring(const SharedSettings& wanted);
+  /// A setting took effect here that the server itself doesn't report.
+  void note_settings(SharedSettings now) { settings_ = std::move(now); }
+  const SharedSettings& settings() const noexcept { return settings_; }
+  /// What is still owed concerns nobody any more.
+  void swallow_rest() noexcept;
+  /// Makes sure that `statement` is prepared here under its server name, or as the unnamed one.
+  void prepare(const StatementRef& statement, bool unnamed);
+  bool has_prepared(const PreparedStatement& statement) { return prepared_.use(statement); }
+  const StatementRef& unnamed() const noexcept { return unnamed_; }
+  /// The client's own Parse was sent: counts as prepared until it fails.
+  void parsed(const StatementRef& statement, bool unnamed);
+  void forget_unnamed() noexcept { unnamed_.reset(); }
+  void forget_prepared(const PreparedStatement& statement) { prepared_.remove(statement); }
+  /// An error came in the extended protocol: the server passes over everything up to a Sync.
+  bool skipping() const noexcept { return skipping_; }
+  void sync_sent() noexcept { skipping_ = false; }
+  bool copying_in() const noexcept { return copying_in_; }
+  void copy_in_ended() noexcept { copying_in_ = false; }
+
+  // io::TransportUser
+  void on_connected() noexcept override;
+  void on_bytes(Bytes bytes) noexcept override;
+  void on_drained() noexcept override;
+  void on_closed(const Error& why) noexcept override;
+
  private:
-  friend class ClientSession;
+  void enter(ServerEvent event);
+  void on_login_message(char type, Bytes body);
+  void identify();
+  void run_errand(Errand errand, Bytes sql);
+  void errand_done(Errand errand);
+  void became_idle();
+
+  // server_answers.cpp: `message` is on the wire as it came; true means that the client gets it.
+  void on_slice(const protocol::Slice& slice);
+  bool on_message(char type, Bytes message);
+  bool on_error(Bytes message);
+  bool on_ready(char status);
+  bool on_completion(char type, Bytes body);
+  bool on_parameter(Bytes body);
+  void drop_until_sync();
+  void drop_syncs_of_copy();
+  void settle();
+  bool forwards() noexcept { return client_ && !owed_.empty() && owed_.front().fate == Fate::forward; }
+  void extend_run(Bytes bytes);
+  void flush_run();
+  void end_hold();
+  void lose_protocol(std::string_view what);
+  void trim_prepared();
+
+  Hub& hub_;
+  PoolContext& pool_;
+  ServerId id_;
+  NodeId node_;
+  ServerState state_ = ServerState::created;
+  bool connected_ = false;
+  bool copying_in_ = false;
+  bool skipping_ = false;
+  bool slice_forwarded_ = false;      ///< the long message under way goes to the client
+  std::unique_ptr<io::Transport> transport_;
+  ClientSession* client_ = nullptr;
+  protocol::Framer framer_;
+  OwedQueue owed_;
+  Bytes run_;                         ///< bytes for the client, next to one another in the loop's buffer
+  std::string partial_;               ///< a message that must be seen whole and has come in part
+  std::string scratch_;
+  SharedSettings settings_;
+  SharedSettings wanted_settings_;    ///< being brought
+  ServerStatements prepared_;
+  StatementRef unnamed_;
+  std::vector<std::pair<std::string, std::string>> reported_;
+  std::uint32_t pid_ = 0;
+  std::uint32_t key_ = 0;
+  ServerLoginParams params_;
+  std::unique_ptr<auth::ServerLogin> login_;
+  std::optional<Error> errand_error_;
+  std::optional<Error> last_words_;   ///< the FATAL it sent
+  std::vector<std::string> errand_row_;
+  std::string started_at_;
+  Time connected_at_{};
+  Time state_since_{};
 };
+
+/// The question that tells which instance a server connection reached: system identifier and start time.
+inline constexpr Bytes kIdentifySql = routing::kIdentityQuery;
 
 }  // namespace pgweir::session

@@ -22,7 +22,7 @@ struct PreparedStatement {
   std::string types;                 ///< parameter type oids as on the wire
   std::string server_name;           ///< "pgweir_<id>"
   std::shared_ptr<const sql::StatementClass> meaning;  ///< null when the database is not split
-  const sql::Catalog* judged_by = nullptr;             ///< the catalog `meaning` was made with
+  std::uint64_t judging = 0;         ///< DatabaseContext::judging when `meaning` was made
   bool proven = false;               ///< some server has accepted its Parse
 };
 using StatementRef = std::shared_ptr<PreparedStatement>;

@@ -1,0 +1,270 @@
+// What comes back: what it means for the transaction, the settings, the marks; when a unit is done, and when it
+// runs again elsewhere.
+#include "base/text.h"
+#include "protocol/error_fields.h"
+#include "protocol/writer.h"
+#include "session/client_session.h"
+#include "session/search_path.h"
+#include "session/server_session.h"
+
+namespace pgweir::session {
+namespace {
+
+/// What a standby answers to something it may not do. 0A000 is that too, but for a plan whose result changed.
+bool is_refusal(const protocol::ErrorFields& fields) noexcept {
+  return fields.sqlstate == "25006" || fields.sqlstate == "55000" || fields.sqlstate == "XX000" ||
+         (fields.sqlstate == "0A000" && fields.routine != "RevalidateCachedQuery");
+}
+
+/// Whether an error of a replica, of which nothing has been passed on, says nothing about what the primary would answer.
+bool runs_again(const protocol::ErrorFields& fields, bool cancel_asked) noexcept {
+  if (fields.sqlstate == "57014" && cancel_asked) return false;
+  if (fields.sqlstate == "0A000" && fields.routine == "RevalidateCachedQuery") return false;
+  const Bytes category = fields.sqlstate.substr(0, 2);
+  return category != "22" && category != "23";
+}
+
+}  // namespace
+
+void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag) {
+  if (tag == "DEALLOCATE ALL" || tag == "DISCARD ALL") {
+    statements_.clear();
+    if (tag == "DISCARD ALL") {
+      unnamed_.reset();
+      portals_.clear();
+      pin_ = Pin::none;
+      // The client is back at what it asked for at login; the server is at its own defaults.
+      settings_ = startup_settings_;
+      server.note_settings(hub_.interner().empty());
+      resetting_ = true;
+      read_dialect();
+    }
+  }
+  if (on_replica_) return;
+  rolled_back_ = tag == "ROLLBACK";
+  if (writes_.empty()) return;
+  // A simple query's acknowledgement may be of a commit; in the extended protocol that comes with Sync, but for
+  // COMMIT itself and for procedures.
+  const bool may_be_commit = tag == "COMMIT" || may_commit_ || several_in_flight_ ||
+                             (answer == Answer::query && status_ == 'I');
+  if (may_be_commit) mark_writes();
+}
+
+bool ClientSession::on_error(ServerSession& server, const protocol::ErrorFields& fields) {
+  if (on_replica_ && holding_ && runs_again(fields, cancel_asked_)) {
+    healed_from_ = fields.sqlstate;
+    healed_by_refusal_ = is_refusal(fields);
+    discarding_ = true;
+    held_.clear();
+    server.swallow_rest();
+    return false;
+  }
+  unit_failed_ = true;
+  rolled_back_ = false;
+  if (!writes_.empty() && (may_commit_ || several_in_flight_ || ddl_in_flight_)) mark_writes();
+  return true;
+}
+
+void ClientSession::on_unasked_error(ServerSession& server, const protocol::ErrorFields&) {
+  // It says why the connection ends: the client gets it at once, in front of our own.
+  if (&server == server_ || home_ == &server) unit_failed_ = true;
+}
+
+void ClientSession::on_unit_skipped() {
+  if (in_flight_ > 0) --in_flight_;
+  unit_open_ = true;
+}
+
+void ClientSession::on_ready(ServerSession& server, char status) {
+  ENSURE(in_flight_ > 0);
+  --in_flight_;
+  stats::Counters& counters = pool_->counters;
+  ++counters.query_count;
+  counters.query_time += hub_.now() - query_at_;
+  if (on_replica_) {
+    last_replica_ = server.node();
+    last_read_at_ = hub_.now();
+    healed_from_.clear();
+    reruns_ = 0;
+  } else {
+    if (split()) unit_answered(server, status);
+    status_ = status;
+    if (status != 'I' && pool_->mode == config::PoolMode::statement) {
+      return close(Error("08P01", "transaction blocks not allowed in statement pooling mode"));
+    }
+  }
+  unit_failed_ = false;
+  cancel_asked_ = false;
+  resetting_ = false;
+  if (in_flight_ > 0 || unit_open_) return;
+  flight_controls_transaction_ = may_commit_ = several_in_flight_ = false;
+  if (status != 'I') {
+    // The next unit goes to the same server: what waits for this answer may go on.
+    if (looking_ahead_) looking_ahead_ = false;
+    if (!input_.empty()) hub_.wants_turn(*this);
+    return;
+  }
+  ++counters.xact_count;
+  counters.xact_time += hub_.now() - transaction_at_;
+  leaving_ = true;
+  hub_.wants_turn(*this);
+}
+
+/// A unit on the primary is done, and its ReadyForQuery not yet passed on.
+void ClientSession::unit_answered(ServerSession& server, char status) {
+  const bool was_implicit = status_ == 'I';
+  const bool last = in_flight_ == 0 && !unit_open_;
+  if (!writes_.empty() && (status == 'I' || may_commit_ || several_in_flight_)) {
+    // Only what the server has surely taken back is not marked.
+    const bool unclear = may_commit_ || several_in_flight_ || ddl_in_flight_ || !last;
+    const bool taken_back = rolled_back_ || (was_implicit && unit_failed_);
+    if (unclear || !taken_back) mark_writes();
+    if (last && status == 'I') drop_writes();
+  }
+  if (last && status == 'I') {
+    for (const auto& [name, value] : unconfirmed_settings_) {
+      if (unit_failed_ || rolled_back_) break;
+      settings_ = hub_.interner().with(settings_, name, value);
+      server.note_settings(settings_);
+    }
+    unconfirmed_settings_.clear();
+    portals_.clear();
+  }
+  if (status == 'I' && ddl_in_flight_ && last) {
+    ddl_in_flight_ = false;
+    hub_.ddl_ended(*pool_->database);
+  }
+  if (!healed_from_.empty()) {
+    if (!unit_failed_ && healed_by_refusal_) unit_->learn(pool_->database->learned);
+    healed_from_.clear();
+    reruns_ = 0;
+  }
+  note_read_on(server);
+}
+
+void ClientSession::on_parameter(ServerSession& server, Bytes name, Bytes value) {
+  if (on_replica_ || &server != server_) return;
+  const bool travels = settings_->find(name) || is_tracked(name);
+  if (!travels) return;
+  if (resetting_ && startup_settings_->find(name)) return;
+  settings_ = hub_.interner().with(settings_, name, value);
+  server.note_settings(hub_.interner().with(server.settings(), name, value));
+  read_dialect();
+}
+
+void ClientSession::on_flush_answered(ServerSession& server) {
+  if (discarding_ || !on_replica_) return;
+  // The rest of the unit is routed by itself: end this part of it with a Sync of our own.
+  scratch_.clear();
+  protocol::append_sync(scratch_);
+  server.send(scratch_);
+  expect(Answer::sync, Fate::swallow);
+  flush_answered_ = true;
+}
+
+void ClientSession::on_rest_swallowed(ServerSession& server) {
+  if (&server != server_) return;
+  if (discarding_) {
+    run_again_ = true;
+  } else if (flush_answered_) {
+    last_replica_ = server.node();
+    last_read_at_ = hub_.now();
+    unit_open_ = false;
+    leaving_ = true;
+  } else {
+    return;
+  }
+  hub_.wants_turn(*this);
+}
+
+void ClientSession::on_settings_refused(ServerSession& server, const Error& error) {
+  if (on_replica_) {
+    healed_from_ = error.sqlstate();
+    healed_by_refusal_ = false;
+    discarding_ = true;
+    held_.clear();
+    server.swallow_rest();
+    if (server.owes_nothing()) on_rest_swallowed(server);
+    return;
+  }
+  close(Error(error.sqlstate(), concat({"invalid server parameter: ", error.text()})));
+}
+
+/// A replica's answer was taken back, or the replica was lost: the unit waits for a server anew.
+void ClientSession::run_again() {
+  run_again_ = false;
+  ServerSession* server = server_;
+  server_ = nullptr;
+  holding_ = discarding_ = on_replica_ = flush_answered_ = unit_open_ = unit_failed_ = leaving_ = false;
+  mirrored_pause_ = false;
+  held_.clear();
+  in_flight_ = 0;
+  examined_ = unit_bytes_;
+  unit_bytes_ = 0;
+  ++reruns_;
+  // Names that the unit gave are given again when its Parse is sent again.
+  for (const auto& [name, statement] : unit_->parsed()) forget_statement(name);
+  enter(ClientEvent::run_again);
+  if (server) server->unbind(ServerSession::Leave::clean);
+  hub_.wants_server(*this);
+}
+
+/// Everything is answered and no transaction is open.
+void ClientSession::leave_server() {
+  leaving_ = false;
+  if (state_ != ClientState::active || !server_) return;
+  if (in_flight_ > 0 || unit_open_) return;
+  if (flush_answered_) {
+    // What the Flush had answered is done with; a held answer would have been passed on.
+    flush_answered_ = false;
+  }
+  if (holding_) end_hold();
+  ServerSession& server = *server_;
+  server_ = nullptr;
+  const bool was_replica = on_replica_;
+  on_replica_ = false;
+  if (mirrored_pause_) {
+    mirrored_pause_ = false;
+    server.pause(false);
+  }
+  looking_ahead_ = cleared_ = false;
+  examined_ = 0;
+  enter(ClientEvent::server_left);
+  if (!was_replica && keeps_server()) {
+    home_ = &server;
+  } else {
+    const bool reset = !was_replica && hub_.settings().server_reset_query_always;
+    server.unbind(reset ? ServerSession::Leave::dirty : ServerSession::Leave::clean);
+  }
+}
+
+void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
+  if (state_ == ClientState::closed) return;
+  if (&server == home_) home_ = nullptr;
+  if (&server != server_) return close(Error("08P01", "server conn crashed?"));
+  if (on_replica_ && (holding_ || discarding_)) {
+    server_ = nullptr;
+    lost_replica_ = server.node();
+    if (healed_from_.empty()) {
+      healed_by_refusal_ = false;
+      // Once elsewhere among the replicas, then on the primary.
+      if (reruns_ > 0) healed_from_ = why.sqlstate().empty() ? "08006" : why.sqlstate();
+    }
+    run_again_ = true;
+    return hub_.wants_turn(*this);
+  }
+  server_ = nullptr;
+  if (!writes_.empty()) mark_writes();
+  drop_writes();
+  if (leaving_ && in_flight_ == 0 && !unit_open_) {
+    leaving_ = on_replica_ = flush_answered_ = false;
+    enter(ClientEvent::server_left);
+    examined_ = 0;
+    if (keeps_server()) return close(Error("08P01", "server conn crashed?"));
+    return hub_.wants_turn(*this);
+  }
+  in_flight_ = 0;
+  close(Error("08P01", "server conn crashed?"));
+}
+
+}  // namespace pgweir::session

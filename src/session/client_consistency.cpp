@@ -1,0 +1,178 @@
+// What the session has written and seen, and what its next read must see.
+#include <algorithm>
+
+#include "base/text.h"
+#include "session/client_session.h"
+#include "session/search_path.h"
+#include "session/server_session.h"
+
+namespace pgweir::session {
+
+using config::ConsistencyLevel;
+
+const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& cluster) {
+  DatabaseContext& database = *pool_->database;
+  if (!unit_) unit_ = std::make_unique<Unit>();
+  routing::UnitFacts& facts = unit_->facts();
+  facts.pinned = pin_ != Pin::none;
+  facts.in_transaction = in_transaction();
+  facts.healed = !healed_from_.empty();
+  facts.avoid = lost_replica_;
+  const std::string* isolation = settings_->find("default_transaction_isolation");
+  facts.serializable = isolation && equals_ignoring_case(*isolation, "serializable");
+
+  // Positions of another identity of the primary mean nothing: what was seen is covered by the next capture.
+  if (need_identity_ != cluster.identity) {
+    need_identity_ = cluster.identity;
+    if (need_.lsn.value != 0 || need_.pending != 0) need_ = {.lsn = {}, .pending = database.captures->mark()};
+  }
+  if (need_.pending != 0) {
+    const tokens::Need now = database.captures->need(need_.pending);
+    if (now.pending == 0) {
+      need_.pending = 0;
+      need_.join(now);
+    }
+  }
+  facts.last_replica = last_replica_;
+  facts.only_replica = {};
+  if (last_replica_ && pool_->policy.level != ConsistencyLevel::eventual) {
+    // What the last read saw is known once that replica was asked again after it.
+    const routing::NodeView* node = cluster.find(last_replica_);
+    if (!node) {
+      last_replica_ = {};
+    } else if (node->observed_at > last_read_at_ && !node->several) {
+      need_.join({.lsn = std::max(node->replayed, node->received), .pending = 0});
+      last_read_at_ = Time::max();
+    } else if (last_read_at_ != Time::max()) {
+      facts.only_replica = last_replica_;
+    }
+  }
+  facts.session = need_;
+  if (pool_->policy.level == ConsistencyLevel::table) {
+    const bool all = unit_->reads_all() || database.catalog_stale;
+    facts.tables = database.captures->need(database.writes.last_write(unit_->reads(), all));
+  } else {
+    facts.tables = {};
+  }
+  return facts;
+}
+
+/// A statement went to the primary: what a commit will have to mark, and what it leaves in the session.
+void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& meaning) {
+  const sql::StatementClass& m = *meaning;
+  if (m.has_transaction_step) flight_controls_transaction_ = true;
+  if (m.may_commit) may_commit_ = true;
+  if (m.statements.size() > 1) several_in_flight_ = true;
+  if (m.is_ddl) {
+    ddl_in_flight_ = true;
+    pool_->database->catalog_stale = true;
+  }
+  if (m.may_hide_write || (pool_->database->catalog_stale && !m.writes.empty())) {
+    note_writes({.all = true, .keys = {}});
+  } else if (!m.writes.empty()) {
+    note_writes(m.writes);
+  }
+  if (m.has_session_step) note_session_steps(m);
+}
+
+void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
+  for (const sql::Statement& statement : meaning.statements) {
+    switch (statement.session) {
+      case sql::SessionStep::none:
+      case sql::SessionStep::set_local:
+      case sql::SessionStep::execute:
+      case sql::SessionStep::deallocate:
+      case sql::SessionStep::deallocate_all:
+      case sql::SessionStep::discard_all:
+      case sql::SessionStep::discard_some:
+      case sql::SessionStep::unlisten:
+      case sql::SessionStep::cursor:
+      case sql::SessionStep::advisory_unlock:
+      case sql::SessionStep::sequence_memory:
+      case sql::SessionStep::opaque: break;
+      case sql::SessionStep::set:
+      case sql::SessionStep::reset:
+        if (equals_ignoring_case(statement.object, "search_path")) {
+          unconfirmed_settings_.emplace_back("search_path", search_path_value(statement.value));
+        } else if (!is_tracked(statement.object)) {  // The server reports the others itself.
+          pin();
+        }
+        break;
+      case sql::SessionStep::reset_all:
+        unconfirmed_settings_.emplace_back("search_path", std::nullopt);
+        break;
+      case sql::SessionStep::set_role:
+      case sql::SessionStep::set_session_authorization:
+      case sql::SessionStep::set_characteristics:
+      case sql::SessionStep::set_config:
+      case sql::SessionStep::prepare:
+      case sql::SessionStep::listen:
+      case sql::SessionStep::temp_table:
+      case sql::SessionStep::hold_cursor:
+      case sql::SessionStep::advisory_lock:
+      case sql::SessionStep::seed:
+      case sql::SessionStep::load: pin(); break;
+    }
+    // What a savepoint takes back can't be followed.
+    if (statement.transaction == sql::TransactionStep::savepoint && !unconfirmed_settings_.empty()) pin();
+  }
+}
+
+void ClientSession::pin() {
+  if (pool_->on_session_state == config::OnSessionState::pin) pin_ = Pin::session_state;
+}
+
+/// Nobody knows what was sent: it may have written anything and committed in between.
+void ClientSession::note_opaque() {
+  if (!split() || on_replica_) return;
+  may_commit_ = flight_controls_transaction_ = true;
+  note_writes({.all = true, .keys = {}});
+}
+
+void ClientSession::note_writes(const sql::TableSet& tables) {
+  if (!counted_writer_) {
+    counted_writer_ = true;
+    ++pool_->database->open_writers;
+  }
+  writes_.all = writes_.all || tables.all;
+  if (writes_.all) {
+    writes_.keys.clear();
+    return;
+  }
+  for (sql::TableKey key : tables.keys) {
+    if (std::find(writes_.keys.begin(), writes_.keys.end(), key) == writes_.keys.end()) writes_.keys.push_back(key);
+  }
+}
+
+/// It has, or may have, been committed: from now on readers of these tables need a capture that is sent after this.
+void ClientSession::mark_writes() {
+  DatabaseContext& database = *pool_->database;
+  const tokens::Ticket ticket = database.captures->mark();
+  database.writes.mark(writes_.keys, writes_.all || database.catalog_stale, ticket, hub_.now());
+  need_.join({.lsn = {}, .pending = ticket});
+}
+
+void ClientSession::drop_writes() {
+  writes_.all = false;
+  writes_.keys.clear();
+  if (!counted_writer_) return;
+  counted_writer_ = false;
+  --pool_->database->open_writers;
+}
+
+/// The primary may have shown what nobody has acknowledged yet; a replica must not take it back.
+void ClientSession::note_read_on(const ServerSession&) {
+  DatabaseContext& database = *pool_->database;
+  const ConsistencyLevel level = pool_->policy.level;
+  const bool others_write = database.open_writers > (counted_writer_ ? 1U : 0U);
+  if (level == ConsistencyLevel::session || (level == ConsistencyLevel::table && others_write)) {
+    need_.join({.lsn = {}, .pending = database.captures->mark()});
+  }
+}
+
+/// A listener may read what it was told of before its writer has the acknowledgement that marks it.
+void ClientSession::on_notification() {
+  if (split()) need_.join({.lsn = {}, .pending = pool_->database->captures->mark()});
+}
+
+}  // namespace pgweir::session

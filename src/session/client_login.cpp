@@ -1,0 +1,229 @@
+// From the startup packet to the first ReadyForQuery, and the way to the console.
+#include "auth/client_login.h"
+
+#include "base/text.h"
+#include "protocol/framer.h"
+#include "protocol/message.h"
+#include "protocol/startup.h"
+#include "protocol/writer.h"
+#include "session/client_session.h"
+#include "session/search_path.h"
+
+namespace pgweir::session {
+namespace {
+
+/// A password message longer than this is nobody's.
+constexpr std::uint64_t kPasswordMessageMax = 66'000;
+constexpr std::uint64_t kConsoleMessageMax = 64U << 10;
+
+/// Encodings in which the second byte of a character may look like ASCII.
+bool ascii_safe(std::string_view encoding) noexcept {
+  for (std::string_view unsafe : {"SJIS", "BIG5", "GBK", "UHC", "GB18030", "JOHAB", "SHIFT_JIS_2004", "SHIFTJIS", "MSKANJI",
+                                  "WIN932", "WIN936", "WIN949", "WIN950", "SHIFT_JIS", "WINDOWS932", "WINDOWS936",
+                                  "WINDOWS949", "WINDOWS950", "SJIS2004"}) {
+    if (equals_ignoring_case(unsafe, encoding)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::size_t ClientSession::read_startup(Bytes input) {
+  const Result<std::optional<std::uint32_t>> size = protocol::startup_size(input);
+  if (!size) {
+    close(size.error());
+    return 0;
+  }
+  if (!*size || input.size() < **size) {
+    starving_ = true;
+    return 0;
+  }
+  const Bytes packet = input.substr(0, **size);
+  const Result<protocol::StartupPacket> parsed = protocol::parse_startup(packet);
+  if (!parsed) {
+    close(parsed.error());
+  } else if (std::holds_alternative<protocol::SslRequest>(*parsed) ||
+             std::holds_alternative<protocol::GssRequest>(*parsed)) {
+    transport_->send("N");
+  } else if (const auto* cancel = std::get_if<protocol::CancelRequest>(&*parsed)) {
+    hub_.cancel(cancel->pid, cancel->key);
+    end(Error("cancel request"));
+  } else {
+    start(std::get<protocol::Startup>(*parsed));
+  }
+  return packet.size();
+}
+
+void ClientSession::start(const protocol::Startup& startup) {
+  if (startup.asks_for_more()) {
+    scratch_.clear();
+    protocol::append_negotiate_version(scratch_, 0, startup.protocol_options);
+    transport_->send(scratch_);
+  }
+  const std::string* user = startup.find("user");
+  if (!user || user->empty()) return close(Error("08P01", "no username supplied"));
+  user_ = *user;
+  const std::string* database = startup.find("database");
+  database_ = database && !database->empty() ? *database : user_;
+  if (const std::string* replication = startup.find("replication")) {
+    if (!equals_ignoring_case(*replication, "false") && *replication != "0" && !equals_ignoring_case(*replication, "off") &&
+        !equals_ignoring_case(*replication, "no")) {
+      return close(Error("0A000", "replication connections are not supported yet: connect to the primary for them"));
+    }
+  }
+  admission_ = hub_.admit(*this, database_, user_, transport_->peer_uid());
+  for (const auto& [name, value] : startup.parameters) {
+    if (name == "user" || name == "database" || name == "replication") continue;
+    if (name == "options") {
+      if (listed_as_ignored("options")) continue;
+      const Result<std::vector<protocol::Parameter>> options = protocol::parse_options(value);
+      if (!options) return close(options.error());
+      for (const auto& [option, setting] : *options) {
+        if (!take_parameter(option, setting)) {
+          return close(Error("08P01", concat({"unsupported startup parameter in options: ", option})));
+        }
+      }
+    } else if (!take_parameter(name, value)) {
+      return close(Error("08P01", concat({"unsupported startup parameter: ", name})));
+    }
+  }
+  startup_settings_ = settings_;
+  read_dialect();
+  enter(ClientEvent::startup_read);
+  login_ = std::make_unique<auth::ClientLogin>(admission_->method, user_,
+                                               admission_->user_known ? &admission_->secret : nullptr,
+                                               hub_.login_context());
+  step(login_->start());
+}
+
+bool ClientSession::listed_as_ignored(std::string_view name) const {
+  for (std::string_view ignored : pgweir::split(hub_.settings().ignore_startup_parameters, ',')) {
+    if (equals_ignoring_case(ignored, name)) return true;
+  }
+  return false;
+}
+
+/// False: the parameter is refused.
+bool ClientSession::take_parameter(std::string_view name, std::string_view value) {
+  const std::string_view tracked = tracked_name(name);
+  if (tracked.empty() || equals_ignoring_case(tracked, "search_path")) {
+    if (listed_as_ignored(name)) return true;
+  }
+  if (admission_->console) return true;
+  if (tracked.empty() && hub_.settings().unknown_startup_parameters == config::UnknownStartupParameters::refuse &&
+      !config::listed(hub_.settings().track_extra_parameters, name)) {
+    return false;
+  }
+  settings_ = hub_.interner().with(settings_, tracked.empty() ? name : tracked, value);
+  return true;
+}
+
+void ClientSession::read_dialect() {
+  const std::string* strings = settings_->find("standard_conforming_strings");
+  const std::string* encoding = settings_->find("client_encoding");
+  dialect_.standard_conforming_strings =
+      !strings || !(equals_ignoring_case(*strings, "off") || *strings == "0" || equals_ignoring_case(*strings, "false") ||
+                    equals_ignoring_case(*strings, "no"));
+  dialect_.ascii_safe_encoding = !encoding || ascii_safe(*encoding);
+}
+
+void ClientSession::step(const auth::Step& step) {
+  if (!step.send.empty()) transport_->send(step.send);
+  switch (step.state) {
+    case auth::Step::State::more: return;
+    case auth::Step::State::refused: return close(*step.why);
+    case auth::Step::State::accepted: return authenticated();
+  }
+}
+
+void ClientSession::authenticated() {
+  if (!admission_->refusal.empty()) {
+    return close(Error(admission_->refusal_sqlstate.empty() ? "08P01" : admission_->refusal_sqlstate, admission_->refusal));
+  }
+  const bool console = admission_->console;
+  pool_ = admission_->pool;
+  auth::Credentials credentials = login_->credentials();
+  login_.reset();
+  admission_.reset();
+  if (!console) {
+    enter(ClientEvent::authenticated);
+    hub_.logged_in(*this, std::move(credentials));
+    if (state_ == ClientState::closed) return;
+    if (pool_->welcome.empty()) return hub_.wants_welcome(*this);
+    return welcome();
+  }
+  console_ = hub_.console(*this);
+  if (!console_) return close(Error("08P01", "not allowed"));
+  enter(ClientEvent::console_opened);
+  scratch_.clear();
+  protocol::append_auth_ok(scratch_);
+  console_->append_welcome(scratch_);
+  protocol::append_backend_key(scratch_, cancel_pid(), cancel_key_);
+  protocol::append_ready(scratch_, 'I');
+  transport_->send(scratch_);
+}
+
+void ClientSession::welcome() {
+  if (state_ != ClientState::welcoming) return;
+  scratch_.clear();
+  protocol::append_auth_ok(scratch_);
+  for (const auto& [name, value] : pool_->welcome) {
+    const std::string* own = settings_->find(name);
+    protocol::append_parameter_status(scratch_, name, own ? *own : value);
+  }
+  protocol::append_backend_key(scratch_, cancel_pid(), cancel_key_);
+  if (!hub_.settings().login_notify_message.empty()) {
+    protocol::append_notice(scratch_, "NOTICE", "00000", hub_.settings().login_notify_message);
+  }
+  protocol::append_ready(scratch_, 'I');
+  transport_->send(scratch_);
+  scratch_.shrink_to_fit();
+  enter(ClientEvent::welcomed);
+  again_ = true;
+}
+
+std::size_t ClientSession::read_password(Bytes input) {
+  const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
+  if (!size) {
+    starving_ = true;
+    return 0;
+  }
+  if (input[0] != protocol::frontend::kPassword || *size < protocol::kHeaderSize || *size > kPasswordMessageMax) {
+    close(Error("08P01", "expected a password message"));
+    return 0;
+  }
+  if (input.size() < *size) {
+    starving_ = true;
+    return 0;
+  }
+  step(login_->on_password_message(input.substr(protocol::kHeaderSize, *size - protocol::kHeaderSize)));
+  return *size;
+}
+
+std::size_t ClientSession::read_console(Bytes input) {
+  const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
+  if (!size) {
+    starving_ = true;
+    return 0;
+  }
+  if (*size < protocol::kHeaderSize || *size > kConsoleMessageMax) {
+    close(Error("08P01", "bad packet header"));
+    return 0;
+  }
+  if (input.size() < *size) {
+    starving_ = true;
+    return 0;
+  }
+  request_at_ = hub_.now();
+  std::string out;  // A command may answer other sessions: scratch_ is not to be held meanwhile.
+  console_->on_message(input[0], input.substr(protocol::kHeaderSize, *size - protocol::kHeaderSize), out);
+  if (state_ == ClientState::closed) return 0;
+  if (!out.empty()) transport_->send(out);
+  if (console_->finished()) {
+    end(Error("client close request"));
+    return 0;
+  }
+  return *size;
+}
+
+}  // namespace pgweir::session

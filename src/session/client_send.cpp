@@ -1,0 +1,396 @@
+// Messages towards the server that is bound: names of statements are translated, what was sent is remembered.
+#include "base/text.h"
+#include "protocol/extended.h"
+#include "protocol/framer.h"
+#include "protocol/message.h"
+#include "protocol/reader.h"
+#include "protocol/writer.h"
+#include "session/client_session.h"
+#include "session/deallocate.h"
+#include "session/server_session.h"
+
+namespace pgweir::session {
+
+using namespace protocol::frontend;
+
+namespace {
+
+/// Messages longer than this go to the server as they come, where nothing in them has to be changed.
+constexpr std::uint64_t kStreamedSizeMin = 32U << 10;
+
+bool may_stream(char type) noexcept {
+  return type == kCopyData || type == kQuery || type == kFunctionCall;
+}
+
+}  // namespace
+
+bool ClientSession::translates() const noexcept {
+  return split() || (pool_->mode != config::PoolMode::session && pool_->max_prepared_statements > 0);
+}
+
+StatementRef ClientSession::find_statement(Bytes name) const {
+  if (name.empty()) return unnamed_;
+  const auto found = statements_.find(name);
+  return found == statements_.end() ? nullptr : found->second;
+}
+
+void ClientSession::forget_statement(std::string_view name) {
+  if (name.empty()) {
+    unnamed_.reset();
+  } else if (const auto found = statements_.find(name); found != statements_.end()) {
+    statements_.erase(found);
+  }
+}
+
+void ClientSession::bind(ServerSession& server, const routing::Route& route) {
+  server.bind(*this);
+  begin_on(server, route);
+}
+
+bool ClientSession::holds_server_for(sql::Target target) const noexcept {
+  return home_ != nullptr && target == sql::Target::primary;
+}
+
+void ClientSession::resume_on_held(const routing::Route& route) {
+  ENSURE(home_ != nullptr);
+  ServerSession& server = *home_;
+  home_ = nullptr;
+  begin_on(server, route);
+}
+
+void ClientSession::begin_on(ServerSession& server, const routing::Route& route) {
+  ++pool_->counters.server_assignment_count;
+  if (state_ == ClientState::waiting) pool_->counters.wait_time += hub_.now() - state_since_;
+  enter(ClientEvent::server_bound);
+  server_ = &server;
+  on_replica_ = route.target == sql::Target::replica;
+  holding_ = on_replica_;
+  transaction_at_ = query_at_ = hub_.now();
+  if (!server.bring(settings_)) return run_unit();
+  // A write goes out once its settings are confirmed. A read may follow at once: its answer is held.
+  if (on_replica_) return run_unit();
+  settings_pending_ = true;
+}
+
+void ClientSession::on_settings_brought(ServerSession& server) {
+  if (&server != server_ || !settings_pending_) return;
+  settings_pending_ = false;
+  run_unit();
+}
+
+void ClientSession::run_unit() {
+  if (on_replica_) return run_held_unit();
+  examined_ = 0;
+  again_ = true;
+  // Within work_on() the caller's loop goes on with what it has; else the input is here.
+  if (!input_.empty()) work();
+  regulate();
+}
+
+/// Sends the collected unit to a replica; its text stays until the answer can't be taken back.
+void ClientSession::run_held_unit() {
+  unit_bytes_ = examined_;
+  std::size_t at = 0;
+  while (at < unit_bytes_) {
+    const Bytes rest = Bytes(input_).substr(at);
+    const std::size_t size = static_cast<std::size_t>(*protocol::peek_wire_size(rest));
+    send_message(rest[0], rest.substr(0, size));
+    if (state_ != ClientState::active) return;
+    at += size;
+  }
+}
+
+std::size_t ClientSession::stream(Bytes input) {
+  std::size_t used = 0;
+  while (used < input.size() && state_ == ClientState::active) {
+    if (on_replica_ || settings_pending_ || leaving_ || discarding_ || server_->congested()) return used;
+    const Bytes rest = input.substr(used);
+    if (pass_left_ > 0) {
+      const std::size_t now = static_cast<std::size_t>(std::min<std::uint64_t>(pass_left_, rest.size()));
+      server_->send(rest.substr(0, now));
+      pass_left_ -= now;
+      used += now;
+      continue;
+    }
+    if (drop_left_ > 0) {
+      const std::size_t now = static_cast<std::size_t>(std::min<std::uint64_t>(drop_left_, rest.size()));
+      drop_left_ -= now;
+      used += now;
+      continue;
+    }
+    if (may_be_replicas() && !cleared_) {
+      // The unit behind one that is under way is looked at from its beginning.
+      if (used > 0) return used;
+      if (next_unit_waits(rest)) return 0;
+      if (state_ != ClientState::active) return 0;
+    }
+    const std::optional<std::uint64_t> size = message_size(rest);
+    if (!size) return used;
+    if (rest.size() < *size) {
+      starving_ = true;
+      if (*size < kStreamedSizeMin || !may_stream(rest[0])) return used;
+      begin_long_message(rest[0], *size);
+      continue;
+    }
+    send_message(rest[0], rest.substr(0, static_cast<std::size_t>(*size)));
+    used += static_cast<std::size_t>(*size);
+  }
+  if (used == input.size()) starving_ = true;
+  return used;
+}
+
+/// Between two units of a pipeline, when the one under way may end outside a transaction.
+bool ClientSession::may_be_replicas() const noexcept {
+  if (in_flight_ == 0 || unit_open_ || !split() || pin_ != Pin::none) return false;
+  return status_ == 'I' || flight_controls_transaction_;
+}
+
+/// A unit that a replica could answer waits until the one before is answered; the primary's goes on at once.
+bool ClientSession::next_unit_waits(Bytes input) {
+  if (!healed_from_.empty()) return true;  // What is known of the healed unit is still needed.
+  if (!looking_ahead_) {
+    begin_unit();
+    looking_ahead_ = true;
+  }
+  const Seen seen = examine(input);
+  if (state_ == ClientState::closed || seen != Seen::for_primary) return true;
+  looking_ahead_ = false;
+  cleared_ = true;
+  examined_ = 0;
+  return false;
+}
+
+/// Too long to be looked at: it may do anything.
+void ClientSession::begin_long_message(char type, std::uint64_t size) {
+  pass_left_ = size;
+  if (type == kCopyData) return;
+  note_opaque();
+  unnamed_.reset();
+  server_->forget_unnamed();
+  several_in_flight_ = true;
+  unit_sent(type == kQuery ? Answer::query : Answer::function_call);
+}
+
+void ClientSession::expect(Answer answer, Fate fate, StatementRef statement, std::string text) {
+  server_->expect({.answer = answer, .fate = fate, .errand = Errand::none, .statement = std::move(statement),
+                   .text = std::move(text)});
+}
+
+/// A message went out that ends with ReadyForQuery.
+void ClientSession::unit_sent(Answer answer) {
+  ++in_flight_;
+  unit_open_ = false;
+  cleared_ = false;
+  query_at_ = hub_.now();
+  expect(answer);
+}
+
+void ClientSession::send_message(char type, Bytes message) {
+  if (skip_ != Skip::none) {
+    if (type != kSync && type != kTerminate) return;
+    skip_ = Skip::none;
+  }
+  if (server_->skipping()) {
+    if (type != kSync && type != kTerminate) return;
+    server_->sync_sent();
+  }
+  switch (type) {
+    case kQuery: return send_query(message);
+    case kParse: return send_parse(message);
+    case kBind: return send_bind(message);
+    case kDescribe: return send_describe(message);
+    case kClose: return send_close(message);
+    case kExecute: return send_execute(message);
+    case kSync:
+      server_->send(message);
+      if (server_->copying_in()) return;  // A server in copy mode passes over it.
+      return unit_sent(Answer::sync);
+    case kFlush:
+      server_->send(message);
+      if (on_replica_) expect(Answer::flush, Fate::invent);
+      return;
+    case kFunctionCall:
+      note_opaque();
+      server_->send(message);
+      return unit_sent(Answer::function_call);
+    case kCopyData: return server_->send(message);
+    case kCopyDone:
+    case kCopyFail:
+      server_->copy_in_ended();
+      return server_->send(message);
+    case kTerminate: return end(Error("client close request"));
+    default: return protocol_violation(concat({"invalid frontend message type ", std::to_string(static_cast<int>(type))}));
+  }
+}
+
+void ClientSession::send_query(Bytes message) {
+  const Bytes text = protocol::Reader(message.substr(protocol::kHeaderSize)).cstring();
+  if (split() && !on_replica_) note_sent(classify(text));
+  unnamed_.reset();
+  server_->forget_unnamed();
+  if (const std::string name = deallocated_name(text); !name.empty()) {
+    if (const StatementRef statement = find_statement(name)) {
+      // Make sure that it is there, so that it can be deallocated there.
+      server_->prepare(statement, false);
+      server_->forget_prepared(*statement);
+      forget_statement(name);
+      scratch_.clear();
+      protocol::append_query(scratch_, concat({"DEALLOCATE ", statement->server_name}));
+      server_->send(scratch_);
+      return unit_sent(Answer::query);
+    }
+  }
+  server_->send(message);
+  unit_sent(Answer::query);
+}
+
+void ClientSession::send_parse(Bytes message) {
+  const auto parse = protocol::parse_parse(message.substr(protocol::kHeaderSize));
+  if (!parse) return protocol_violation("broken Parse packet");
+  ++pool_->counters.client_parse_count;
+  unit_open_ = true;
+  if (!translates()) {
+    server_->send(message);
+    return expect(Answer::parse);
+  }
+  if (!parse->name.empty() && statements_.count(parse->name) != 0) {
+    return send_failing(concat({"42P05prepared statement \"", parse->name, "\" already exists"}));
+  }
+  StatementRef statement = pool_->database->statements.get(parse->query, parse->types.raw());
+  if (split()) judge(*statement);
+  if (parse->name.empty()) {
+    unnamed_ = statement;
+    ++pool_->counters.server_parse_count;
+    if (const std::string name = deallocated_name(parse->query); !name.empty()) return send_deallocating(*parse, name, statement);
+    server_->send(message);
+    expect(Answer::parse, Fate::forward, statement);
+    return server_->parsed(statement, true);
+  }
+  statements_.emplace(parse->name, statement);
+  if (server_->has_prepared(*statement)) return expect(Answer::parse, Fate::invent, statement, std::string(parse->name));
+  scratch_.clear();
+  protocol::append_renamed(scratch_, *parse, statement->server_name);
+  server_->send(scratch_);
+  ++pool_->counters.server_parse_count;
+  expect(Answer::parse, Fate::forward, statement, std::string(parse->name));
+  server_->parsed(statement, false);
+}
+
+/// The unnamed statement is a DEALLOCATE of a name that goes by another one on the server.
+void ClientSession::send_deallocating(const protocol::Parse& parse, const std::string& name, const StatementRef& statement) {
+  std::string text(parse.query);
+  if (const StatementRef target = find_statement(name)) {
+    server_->prepare(target, false);
+    server_->forget_prepared(*target);
+    forget_statement(name);
+    text = concat({"DEALLOCATE ", target->server_name});
+  }
+  scratch_.clear();
+  protocol::append_parse(scratch_, "", text);
+  server_->send(scratch_);
+  expect(Answer::parse, Fate::forward, statement);
+  server_->parsed(statement, true);
+}
+
+/// Lets the server fail where only we know the reason, so that the transaction fails with it: a Bind of what does not exist.
+void ClientSession::send_failing(std::string sqlstate_and_text) {
+  unit_open_ = true;
+  scratch_.clear();
+  protocol::append_bind(scratch_, "", "pgweir_none");
+  server_->send(scratch_);
+  expect(Answer::bind, Fate::replace, nullptr, std::move(sqlstate_and_text));
+}
+
+/// Prepares the statement that the client calls `name`, if need be; null: the failure is on its way.
+StatementRef ClientSession::statement_there(Bytes name) {
+  StatementRef statement = find_statement(name);
+  if (!statement) {
+    send_failing(name.empty() ? std::string("26000unnamed prepared statement does not exist")
+                              : concat({"26000prepared statement \"", name, "\" does not exist"}));
+    return nullptr;
+  }
+  server_->prepare(statement, name.empty());
+  return statement;
+}
+
+void ClientSession::send_bind(Bytes message) {
+  const auto bind = protocol::parse_bind(message.substr(protocol::kHeaderSize));
+  if (!bind) return protocol_violation("broken Bind packet");
+  ++pool_->counters.bind_count;
+  unit_open_ = true;
+  if (!translates()) {
+    server_->send(message);
+    return expect(Answer::bind);
+  }
+  const StatementRef statement = statement_there(bind->statement);
+  if (!statement) return;
+  if (bind->portal.empty()) {
+    portal_ = statement;
+  } else if (split()) {
+    portals_.insert_or_assign(std::string(bind->portal), statement);
+  }
+  if (bind->statement.empty()) {
+    server_->send(message);
+  } else {
+    scratch_.clear();
+    protocol::append_renamed(scratch_, *bind, statement->server_name);
+    server_->send(scratch_);
+  }
+  expect(Answer::bind);
+}
+
+void ClientSession::send_describe(Bytes message) {
+  const auto target = protocol::parse_describe(message.substr(protocol::kHeaderSize));
+  if (!target) return protocol_violation("broken Describe packet");
+  unit_open_ = true;
+  if (!target->is_statement() || !translates()) {
+    server_->send(message);
+    return expect(target->is_statement() ? Answer::describe_statement : Answer::describe_portal);
+  }
+  const StatementRef statement = statement_there(target->name);
+  if (!statement) return;
+  if (target->name.empty()) {
+    server_->send(message);
+  } else {
+    scratch_.clear();
+    protocol::append_renamed_describe(scratch_, *target, statement->server_name);
+    server_->send(scratch_);
+  }
+  expect(Answer::describe_statement);
+}
+
+void ClientSession::send_close(Bytes message) {
+  const auto target = protocol::parse_close(message.substr(protocol::kHeaderSize));
+  if (!target) return protocol_violation("broken Close packet");
+  unit_open_ = true;
+  if (!target->is_statement() || !translates()) {
+    server_->send(message);
+    return expect(Answer::close);
+  }
+  // The statement itself is shared and stays on the server.
+  forget_statement(target->name);
+  expect(Answer::close, Fate::invent);
+}
+
+void ClientSession::send_execute(Bytes message) {
+  const auto execute = protocol::parse_execute(message.substr(protocol::kHeaderSize));
+  if (!execute) return protocol_violation("broken Execute packet");
+  unit_open_ = true;
+  if (split() && !on_replica_) {
+    StatementRef statement = portal_;
+    if (!execute->portal.empty()) {
+      const auto found = portals_.find(execute->portal);
+      statement = found == portals_.end() ? nullptr : found->second;
+    }
+    if (statement) {
+      judge(*statement);
+      note_sent(statement->meaning);
+    } else {
+      note_opaque();  // A cursor declared in SQL, or nothing at all.
+    }
+  }
+  server_->send(message);
+  expect(Answer::execute);
+}
+
+}  // namespace pgweir::session

@@ -1,0 +1,313 @@
+// What a server sends: matched with what it owes, forwarded in runs, looked at only where something depends on it.
+#include "base/text.h"
+#include "protocol/error_fields.h"
+#include "protocol/message.h"
+#include "protocol/reader.h"
+#include "protocol/writer.h"
+#include "session/client_session.h"
+#include "session/server_session.h"
+
+namespace pgweir::session {
+namespace {
+
+using namespace protocol::backend;
+
+/// Messages whose content, or whose end, decides something: they are looked at whole. All are small but for
+/// errors and notices, which PostgreSQL bounds. The others stream through.
+bool seen_whole(char type) noexcept {
+  switch (type) {
+    case kDataRow:
+    case kCopyData:
+    case kRowDescription:
+    case kParameterDescription:
+    case kFunctionCallResponse:
+    case kCopyInResponse:
+    case kCopyOutResponse:
+    case kCopyBothResponse:
+    case kNotificationResponse: return false;
+    default: return true;
+  }
+}
+
+}  // namespace
+
+void ServerSession::on_bytes(Bytes bytes) noexcept {
+  while (state_ != ServerState::closed) {
+    const std::optional<protocol::Slice> slice = framer_.next(bytes);
+    if (!slice) break;
+    on_slice(*slice);
+  }
+  if (state_ == ServerState::closed) {
+    run_ = {};
+    return;
+  }
+  flush_run();
+  if (framer_.broken()) lose_protocol("a length that can't be");
+}
+
+void ServerSession::on_slice(const protocol::Slice& slice) {
+  const bool login = state_ == ServerState::login;
+  const bool errand = !owed_.empty() && owed_.front().errand != Errand::none;
+  const bool collecting = !slice.first && !partial_.empty();
+  if (!slice.whole() && (collecting || (slice.first && (login || errand || seen_whole(slice.type))))) {
+    flush_run();
+    partial_ += slice.bytes;
+    if (!slice.last) return;
+    const std::string whole = std::move(partial_);
+    partial_.clear();
+    if (login) return on_login_message(slice.type, Bytes(whole).substr(protocol::kHeaderSize));
+    if (on_message(slice.type, whole) && state_ != ServerState::closed && client_) {
+      flush_run();
+      client_->deliver(whole);
+    }
+    if (state_ != ServerState::closed) settle();
+    return;
+  }
+  if (login) return on_login_message(slice.type, slice.body());
+  if (slice.first) slice_forwarded_ = on_message(slice.type, slice.bytes);
+  if (state_ == ServerState::closed) return;
+  if (slice_forwarded_ && client_) extend_run(slice.bytes);
+  if (slice.last) settle();
+}
+
+void ServerSession::extend_run(Bytes bytes) {
+  if (!run_.empty() && run_.data() + run_.size() == bytes.data()) {
+    run_ = Bytes(run_.data(), run_.size() + bytes.size());
+    return;
+  }
+  flush_run();
+  // A header that came in two reads lives in the framer until its next call.
+  if (bytes.size() == protocol::kHeaderSize) {
+    if (client_) client_->deliver(bytes);
+    return;
+  }
+  run_ = bytes;
+}
+
+void ServerSession::flush_run() {
+  if (run_.empty()) return;
+  const Bytes run = run_;
+  run_ = {};
+  if (client_) client_->deliver(run);
+}
+
+/// A row or a completion is about to be passed on: from here on the answer can't be taken back.
+void ServerSession::end_hold() {
+  if (!client_ || !client_->holding()) return;
+  flush_run();
+  client_->end_hold();
+}
+
+bool ServerSession::on_message(char type, Bytes message) {
+  const Bytes body = message.substr(protocol::kHeaderSize);
+  if (type == kDataRow || type == kCopyData) {
+    if (owed_.empty()) return lose_protocol("rows that nobody asked for"), false;
+    if (owed_.front().errand == Errand::identify) {
+      protocol::Reader fields(body);
+      for (int left = fields.i16(); left > 0 && !fields.failed(); --left) {
+        const std::int32_t size = fields.i32();
+        errand_row_.emplace_back(size < 0 ? Bytes() : fields.bytes(static_cast<std::size_t>(size)));
+      }
+    }
+    if (!forwards()) return false;
+    end_hold();
+    return true;
+  }
+  switch (type) {
+    case kReadyForQuery: return on_ready(body.empty() ? 'I' : body[0]);
+    case kErrorResponse: return on_error(message);
+    case kCommandComplete:
+    case kEmptyQueryResponse:
+    case kPortalSuspended: return on_completion(type, body);
+    case kParameterStatus: return on_parameter(body);
+    case kNoticeResponse: return client_ && (owed_.empty() || owed_.front().fate == Fate::forward);
+    case kNotificationResponse:
+      if (client_) client_->on_notification();
+      return client_ != nullptr;
+    default: break;
+  }
+  if (owed_.empty()) return lose_protocol("an answer that nobody waits for"), false;
+  const bool forward = forwards();
+  const Answer answer = owed_.front().answer;
+  switch (type) {
+    case kParseComplete:
+      if (answer != Answer::parse) return lose_protocol("ParseComplete out of turn"), false;
+      if (owed_.front().statement) owed_.front().statement->proven = true;
+      owed_.pop();
+      return forward;
+    case kBindComplete:
+      if (answer != Answer::bind) return lose_protocol("BindComplete out of turn"), false;
+      owed_.pop();
+      return forward;
+    case kCloseComplete:
+      if (answer != Answer::close) return lose_protocol("CloseComplete out of turn"), false;
+      owed_.pop();
+      return forward;
+    case kRowDescription:
+    case kNoData:
+      if (answer == Answer::describe_statement || answer == Answer::describe_portal) owed_.pop();
+      return forward;
+    case kCopyInResponse:
+      copying_in_ = true;
+      drop_syncs_of_copy();
+      end_hold();
+      return forward;
+    case kParameterDescription:
+    case kFunctionCallResponse:
+    case kCopyOutResponse:
+    case kCopyDone: return forward;
+    case kCopyBothResponse: end_hold(); return forward;
+    default: return lose_protocol(concat({"a message of type ", Bytes(&type, 1)})), false;
+  }
+}
+
+bool ServerSession::on_completion(char type, Bytes body) {
+  if (owed_.empty()) return lose_protocol("a completion that nobody waits for"), false;
+  const bool forward = forwards();
+  const Answer answer = owed_.front().answer;
+  copying_in_ = false;
+  const Bytes tag = type == kCommandComplete ? protocol::Reader(body).cstring() : Bytes();
+  if (tag == "DISCARD ALL" || tag == "DEALLOCATE ALL") {
+    prepared_.clear();
+    if (tag == "DISCARD ALL") unnamed_.reset();
+  }
+  // Marks are made before the acknowledgement is passed on.
+  if (forward) {
+    client_->on_complete(*this, answer, tag);
+    end_hold();
+  }
+  if (answer == Answer::execute) owed_.pop();
+  return forward;
+}
+
+bool ServerSession::on_error(Bytes message) {
+  const protocol::ErrorFields fields = protocol::parse_error(message.substr(protocol::kHeaderSize));
+  Error error(std::string(fields.sqlstate), std::string(fields.message));
+  if (fields.ends_connection()) last_words_ = error;
+  copying_in_ = false;
+  if (owed_.empty()) {  // Between units only a FATAL comes: shutdown, idle-session timeouts.
+    if (client_) client_->on_unasked_error(*this, fields);
+    return client_ != nullptr;
+  }
+  Owed& front = owed_.front();
+  const Answer answer = front.answer;
+  const Fate fate = front.fate;
+  if (front.errand != Errand::none) {
+    errand_error_ = error;
+    return false;
+  }
+  const std::string replacement = fate == Fate::replace ? front.text : std::string();
+  if (answer != Answer::query && answer != Answer::function_call) {
+    drop_until_sync();
+    skipping_ = owed_.empty();
+  }
+  // An error of a Parse of ours is the answer to the client's Bind or Describe behind it.
+  if (!client_ || client_->discarding()) return false;
+  if (fate == Fate::replace) {
+    flush_run();
+    client_->on_error(*this, fields);
+    end_hold();
+    scratch_.clear();
+    const Bytes text = replacement;
+    protocol::append_error(scratch_, "ERROR", text.substr(0, 5), text.substr(5));
+    client_->deliver(scratch_);
+    return false;
+  }
+  if (!client_->on_error(*this, fields)) return false;
+  end_hold();
+  return true;
+}
+
+bool ServerSession::on_ready(char status) {
+  if (owed_.empty()) return lose_protocol("ReadyForQuery that nobody waits for"), false;
+  const Owed& front = owed_.front();
+  if (front.answer != Answer::query && front.answer != Answer::sync && front.answer != Answer::function_call) {
+    return lose_protocol("ReadyForQuery out of turn"), false;
+  }
+  const Errand errand = front.errand;
+  const bool forward = forwards();
+  owed_.pop();
+  copying_in_ = skipping_ = false;
+  if (errand != Errand::none) {
+    errand_done(errand);
+    if (state_ != ServerState::closed && client_ && owed_.empty()) client_->on_rest_swallowed(*this);
+    return false;
+  }
+  if (!client_) return false;
+  if (!forward) {
+    if (owed_.empty()) client_->on_rest_swallowed(*this);
+    return false;
+  }
+  flush_run();
+  client_->on_ready(*this, status);
+  end_hold();
+  return true;
+}
+
+bool ServerSession::on_parameter(Bytes body) {
+  protocol::Reader fields(body);
+  const Bytes name = fields.cstring();
+  const Bytes value = fields.cstring();
+  for (auto& [known, old] : reported_) {
+    if (known == name) old = value;
+  }
+  const bool ours = !owed_.empty() && owed_.front().fate == Fate::swallow;
+  if (!client_ || ours) return false;
+  client_->on_parameter(*this, name, value);
+  return true;
+}
+
+/// After an error in the extended protocol the server skips everything up to the next Sync.
+void ServerSession::drop_until_sync() {
+  while (!owed_.empty() && owed_.front().answer != Answer::sync) {
+    Owed& gone = owed_.front();
+    if (gone.answer == Answer::parse && gone.statement && gone.fate != Fate::invent) {
+      prepared_.remove(*gone.statement);
+      if (unnamed_ == gone.statement) unnamed_.reset();
+    }
+    if (gone.answer == Answer::parse && gone.fate != Fate::swallow && client_) client_->forget_statement(gone.text);
+    // Our Close was skipped, so the statement is still there.
+    if (gone.answer == Answer::close && gone.fate == Fate::swallow && gone.statement) prepared_.add(gone.statement);
+    if (gone.answer == Answer::query && client_) client_->on_unit_skipped();
+    owed_.pop();
+  }
+}
+
+/// A server in copy mode ignores Sync: those that went out behind the COPY get no answer.
+void ServerSession::drop_syncs_of_copy() {
+  for (std::size_t i = owed_.size(); i-- > 1;) {
+    if (owed_[i].answer != Answer::sync) continue;
+    owed_.erase(i);
+    if (client_) client_->on_unit_skipped();
+  }
+}
+
+/// Gives the invented answers whose turn has come.
+void ServerSession::settle() {
+  while (!owed_.empty() && owed_.front().fate == Fate::invent) {
+    const Answer answer = owed_.front().answer;
+    scratch_.clear();
+    switch (answer) {
+      case Answer::parse: protocol::append_parse_complete(scratch_); break;
+      case Answer::close: protocol::append_close_complete(scratch_); break;
+      case Answer::flush: break;
+      case Answer::bind:
+      case Answer::describe_statement:
+      case Answer::describe_portal:
+      case Answer::execute:
+      case Answer::query:
+      case Answer::sync:
+      case Answer::function_call: ENSURE(false);
+    }
+    owed_.pop();
+    if (!client_) continue;
+    flush_run();
+    if (answer == Answer::flush) {
+      client_->on_flush_answered(*this);
+    } else {
+      client_->deliver(scratch_);
+    }
+  }
+}
+
+}  // namespace pgweir::session

@@ -1,0 +1,258 @@
+#include "session/server_session.h"
+
+#include "base/text.h"
+#include "protocol/error_fields.h"
+#include "protocol/message.h"
+#include "protocol/reader.h"
+#include "protocol/writer.h"
+#include "session/client_session.h"
+
+namespace pgweir::session {
+
+ServerSession::ServerSession(Hub& hub, PoolContext& pool, ServerId id, NodeId node, ServerLoginParams login,
+                             auth::SaltedPasswordCache& cache)
+    : hub_(hub),
+      pool_(pool),
+      id_(id),
+      node_(node),
+      settings_(hub.interner().empty()),
+      params_(std::move(login)),
+      login_(std::make_unique<auth::ServerLogin>(params_.user, params_.credentials, hub.random(), cache)),
+      connected_at_(hub.now()),
+      state_since_(hub.now()) {}
+
+ServerSession::~ServerSession() { ENSURE(client_ == nullptr); }
+
+void ServerSession::enter(ServerEvent event) {
+  const std::optional<ServerState> to = next(state_, event);
+  ENSURE(to.has_value());
+  state_ = *to;
+  state_since_ = hub_.now();
+}
+
+void ServerSession::attach(std::unique_ptr<io::Transport> transport) {
+  transport_ = std::move(transport);
+  enter(ServerEvent::attached);
+}
+
+void ServerSession::on_connected() noexcept {
+  connected_ = true;
+  std::vector<std::pair<std::string, std::string>> parameters{{"user", params_.user}, {"database", params_.database}};
+  parameters.insert(parameters.end(), params_.parameters.begin(), params_.parameters.end());
+  scratch_.clear();
+  protocol::append_startup(scratch_, parameters);
+  transport_->send(scratch_);
+}
+
+void ServerSession::on_login_message(char type, Bytes body) {
+  using namespace protocol;
+  switch (type) {
+    case backend::kAuthentication: {
+      Result<auth::ServerLogin::Answer> answer = login_->on_authentication(body);
+      if (!answer) return close(answer.error());
+      if (!answer->send.empty()) transport_->send(answer->send);
+      return;
+    }
+    case backend::kParameterStatus: {
+      Reader fields(body);
+      const Bytes name = fields.cstring();
+      reported_.emplace_back(name, fields.cstring());
+      return;
+    }
+    case backend::kBackendKeyData: {
+      Reader fields(body);
+      pid_ = fields.u32();
+      key_ = fields.u32();
+      return;
+    }
+    case backend::kErrorResponse: {
+      const ErrorFields fields = parse_error(body);
+      hub_.log().warning(concat({"server login failed: ", fields.severity, " ", fields.message}));
+      return close(Error(std::string(fields.sqlstate), std::string(fields.message)));
+    }
+    case backend::kReadyForQuery:
+      login_.reset();
+      enter(ServerEvent::logged_in);
+      return identify();
+    case backend::kNoticeResponse:
+    case backend::kNegotiateProtocolVersion: return;
+    default: return lose_protocol("an unexpected message during login");
+  }
+}
+
+void ServerSession::identify() {
+  if (params_.identify) return run_errand(Errand::identify, kIdentifySql);
+  errand_done(Errand::identify);
+}
+
+void ServerSession::run_errand(Errand errand, Bytes sql) {
+  errand_error_.reset();
+  errand_row_.clear();
+  scratch_.clear();
+  protocol::append_query(scratch_, sql);
+  transport_->send(scratch_);
+  unnamed_.reset();  // A simple query drops the server's unnamed statement.
+  expect({.answer = Answer::query, .fate = Fate::swallow, .errand = errand, .statement = nullptr, .text = {}});
+}
+
+void ServerSession::errand_done(Errand errand) {
+  switch (errand) {
+    case Errand::none: return;
+    case Errand::identify:
+      if (errand_row_.size() == 2) {
+        started_at_ = errand_row_[1];
+        hub_.server_identified(*this, errand_row_[0], started_at_);
+      }
+      if (!params_.connect_query.empty()) return run_errand(Errand::connect_query, params_.connect_query);
+      enter(ServerEvent::identified);
+      return became_idle();
+    case Errand::connect_query:
+      if (errand_error_) hub_.log().warning(concat({"connect_query failed: ", errand_error_->text()}));
+      enter(ServerEvent::identified);
+      return became_idle();
+    case Errand::check:
+    case Errand::reset:
+      if (errand_error_) {
+        return close(Error(concat({errand == Errand::check ? "server_check_query" : "server_reset_query", " failed: ",
+                                   errand_error_->text()})));
+      }
+      enter(ServerEvent::answered);
+      return became_idle();
+    case Errand::settings:
+      if (errand_error_) {
+        wanted_settings_.reset();
+        if (client_) client_->on_settings_refused(*this, *errand_error_);
+        return;
+      }
+      settings_ = std::move(wanted_settings_);
+      if (client_) client_->on_settings_brought(*this);
+      return;
+  }
+}
+
+void ServerSession::became_idle() {
+  ENSURE(owed_.empty() && client_ == nullptr);
+  copying_in_ = false;
+  hub_.server_idle(*this);
+}
+
+void ServerSession::check(std::string_view query) {
+  enter(ServerEvent::check);
+  run_errand(Errand::check, query == "<empty>" ? std::string_view() : query);
+}
+
+void ServerSession::bind(ClientSession& client) {
+  ENSURE(owes_nothing() && client_ == nullptr);
+  enter(ServerEvent::bound);
+  client_ = &client;
+}
+
+void ServerSession::unbind(Leave how) {
+  client_ = nullptr;
+  if (state_ == ServerState::closed) return;
+  if (how == Leave::broken || !owes_nothing() || !run_.empty()) {
+    return close(Error("08006", "client disconnect while server was not ready"));
+  }
+  transport_->pause(false);
+  if (how == Leave::clean) {
+    enter(ServerEvent::unbound);
+    return became_idle();
+  }
+  enter(ServerEvent::dirty);
+  const std::string& own = hub_.settings().server_reset_query;
+  const bool session_pooling = pool_.mode == config::PoolMode::session;
+  if (session_pooling && own.empty()) {  // The operator wants no reset there.
+    enter(ServerEvent::answered);
+    return became_idle();
+  }
+  // What the client left is gone with it: settings that were brought, and prepared statements.
+  prepared_.clear();
+  settings_ = hub_.interner().empty();
+  run_errand(Errand::reset, own.empty() ? std::string_view("DISCARD ALL") : std::string_view(own));
+}
+
+void ServerSession::close(const Error& why) {
+  if (state_ == ServerState::closed) return;
+  const bool idle = state_ == ServerState::idle && owes_nothing();
+  enter(ServerEvent::lost);
+  if (idle && connected_) {
+    scratch_.clear();
+    protocol::append_terminate(scratch_);
+    transport_->send(scratch_);
+  }
+  if (transport_) transport_->close();
+  const Error reason = last_words_ ? *last_words_ : why;
+  if (client_) client_->on_server_lost(*this, reason);
+  client_ = nullptr;
+  hub_.server_gone(*this, reason);
+}
+
+void ServerSession::on_closed(const Error& why) noexcept { close(why); }
+
+void ServerSession::on_drained() noexcept {
+  if (client_) client_->on_server_drained(*this);
+}
+
+void ServerSession::lose_protocol(std::string_view what) {
+  hub_.log().warning(concat({"server connection ", std::to_string(id_.value), " broke the protocol: ", what}));
+  close(Error("08P01", "server conn crashed?"));
+}
+
+void ServerSession::expect(Owed owed) {
+  owed_.push(std::move(owed));
+  if (owed_.size() == 1) settle();
+}
+
+bool ServerSession::bring(const SharedSettings& wanted) {
+  if (settings_ == wanted) return false;
+  const std::string sql = difference(*settings_, *wanted);
+  if (sql.empty()) {
+    settings_ = wanted;
+    return false;
+  }
+  wanted_settings_ = wanted;
+  run_errand(Errand::settings, sql);
+  return true;
+}
+
+void ServerSession::swallow_rest() noexcept {
+  for (std::size_t i = 0; i < owed_.size(); ++i) {
+    if (owed_[i].fate != Fate::invent) owed_[i].fate = Fate::swallow;
+  }
+  for (std::size_t i = owed_.size(); i-- > 0;) {
+    if (owed_[i].fate == Fate::invent) owed_.erase(i);
+  }
+}
+
+void ServerSession::prepare(const StatementRef& statement, bool unnamed) {
+  if (unnamed ? unnamed_ == statement : prepared_.use(*statement)) return;
+  scratch_.clear();
+  std::vector<std::uint32_t> types(statement->types.size() / 4);
+  for (std::size_t i = 0; i < types.size(); ++i) types[i] = load_u32(statement->types.data() + 4 * i);
+  protocol::append_parse(scratch_, unnamed ? Bytes() : Bytes(statement->server_name), statement->text, types);
+  transport_->send(scratch_);
+  ++pool_.counters.server_parse_count;
+  expect({.answer = Answer::parse, .fate = Fate::swallow, .errand = Errand::none, .statement = statement, .text = {}});
+  parsed(statement, unnamed);
+}
+
+void ServerSession::parsed(const StatementRef& statement, bool unnamed) {
+  if (unnamed) {
+    unnamed_ = statement;
+    return;
+  }
+  prepared_.add(statement);
+  trim_prepared();
+}
+
+void ServerSession::trim_prepared() {
+  const auto max = static_cast<std::size_t>(std::max(pool_.max_prepared_statements, 1));
+  while (StatementRef oldest = prepared_.over(max)) {
+    scratch_.clear();
+    protocol::append_close(scratch_, 'S', oldest->server_name);
+    transport_->send(scratch_);
+    expect({.answer = Answer::close, .fate = Fate::swallow, .errand = Errand::none, .statement = oldest, .text = {}});
+  }
+}
+
+}  // namespace pgweir::session

@@ -1,0 +1,60 @@
+#include "session/statements.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace pgweir::session {
+
+StatementRef StatementStore::get(Bytes text, Bytes types) {
+  std::string key = concat({text, std::string_view("\0", 1), types});
+  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second;
+  if (by_key_.size() >= sweep_at_) sweep();
+  auto statement = std::make_shared<PreparedStatement>();
+  statement->id = ++last_id_;
+  statement->text = text;
+  statement->types = types;
+  statement->server_name = "pgweir_" + std::to_string(statement->id);
+  by_key_.emplace(std::move(key), statement);
+  return statement;
+}
+
+void StatementStore::sweep() {
+  // A statement that no client and no server holds can be made again; only its id is lost with it.
+  std::erase_if(by_key_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  sweep_at_ = std::max<std::size_t>(1024, by_key_.size() * 2);
+}
+
+bool ServerStatements::use(const PreparedStatement& statement) {
+  const auto found = where_.find(statement.id);
+  if (found == where_.end()) return false;
+  used_.splice(used_.begin(), used_, found->second);
+  return true;
+}
+
+void ServerStatements::add(const StatementRef& statement) {
+  if (use(*statement)) return;
+  used_.push_front(statement);
+  where_[statement->id] = used_.begin();
+}
+
+void ServerStatements::remove(const PreparedStatement& statement) {
+  const auto found = where_.find(statement.id);
+  if (found == where_.end()) return;
+  used_.erase(found->second);
+  where_.erase(found);
+}
+
+void ServerStatements::clear() {
+  used_.clear();
+  where_.clear();
+}
+
+StatementRef ServerStatements::over(std::size_t max) {
+  if (used_.size() <= max) return nullptr;
+  StatementRef oldest = used_.back();
+  remove(*oldest);
+  return oldest;
+}
+
+}  // namespace pgweir::session

@@ -1,0 +1,38 @@
+#include "session/unit.h"
+
+namespace pgweir::session {
+
+void Unit::clear() noexcept {
+  facts_ = routing::UnitFacts();
+  facts_.cause = sql::Cause::none;
+  facts_.certain = true;
+  facts_.statements = 0;
+  classes_.clear();
+  reads_.clear();
+  reads_all_ = false;
+  parsed_.clear();
+  executes = false;
+}
+
+void Unit::join(const std::shared_ptr<const sql::StatementClass>& meaning, const LearnedShapes& learned) {
+  // A driver's Parse, Describe and Bind of one statement name the same class.
+  if (!classes_.empty() && classes_.back() == meaning) return;
+  classes_.push_back(meaning);
+  facts_.statements += static_cast<std::uint32_t>(meaning->statements.size());
+  if (facts_.cause == sql::Cause::none) facts_.cause = meaning->cause;
+  if (meaning->hint == sql::Hint::primary || facts_.hint == sql::Hint::none) facts_.hint = meaning->hint;
+  facts_.certain = facts_.certain && meaning->certain;
+  facts_.learned = facts_.learned || learned.contains(meaning->shape);
+  reads_all_ = reads_all_ || meaning->reads.all;
+  reads_.insert(reads_.end(), meaning->reads.keys.begin(), meaning->reads.keys.end());
+}
+
+void Unit::keep_on_primary(sql::Cause cause) noexcept {
+  if (facts_.cause == sql::Cause::none) facts_.cause = cause;
+}
+
+void Unit::learn(LearnedShapes& learned) const {
+  for (const auto& meaning : classes_) learned.add(meaning->shape);
+}
+
+}  // namespace pgweir::session

@@ -1,0 +1,50 @@
+// What is known of the unit that a client is sending: the classes of its statements, joined.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "routing/decide.h"
+#include "session/learned.h"
+#include "session/statements.h"
+#include "sql/statement_class.h"
+
+namespace pgweir::session {
+
+/// Reused from unit to unit. Bounded by the unit buffer: each class stands for a message in it.
+class Unit {
+ public:
+  void clear() noexcept;
+  void join(const std::shared_ptr<const sql::StatementClass>& meaning, const LearnedShapes& learned);
+  /// Something that is not a statement keeps the unit on the primary.
+  void keep_on_primary(sql::Cause cause) noexcept;
+
+  bool empty() const noexcept { return classes_.empty(); }
+  /// Nothing that could still come would let a replica answer it.
+  bool known_primary() const noexcept {
+    return facts_.cause != sql::Cause::none || facts_.learned || facts_.hint == sql::Hint::primary || facts_.oversize;
+  }
+  routing::UnitFacts& facts() noexcept { return facts_; }
+  const routing::UnitFacts& facts() const noexcept { return facts_; }
+  const std::vector<sql::TableKey>& reads() const noexcept { return reads_; }
+  bool reads_all() const noexcept { return reads_all_; }
+  const std::vector<std::shared_ptr<const sql::StatementClass>>& classes() const noexcept { return classes_; }
+  /// Names that the unit's Parse messages give, in order.
+  std::vector<std::pair<std::string, StatementRef>>& parsed() noexcept { return parsed_; }
+  /// Something is bound or executed: the unit does more than parse and describe.
+  bool executes = false;
+  /// A standby refused what the primary then ran.
+  void learn(LearnedShapes& learned) const;
+
+ private:
+  routing::UnitFacts facts_;
+  std::vector<std::shared_ptr<const sql::StatementClass>> classes_;
+  std::vector<sql::TableKey> reads_;
+  bool reads_all_ = false;
+  std::vector<std::pair<std::string, StatementRef>> parsed_;
+};
+
+}  // namespace pgweir::session
