@@ -1,6 +1,8 @@
 #include "config/settings.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
 
 #include "base/text.h"
 #include "config/settings_table.h"
@@ -259,4 +261,17 @@ TEST_CASE("the sample file loads, and with its comments taken off it says the de
     INFO(row.name);
     if (row.effect == Effect::full && row.name != "conffile") CHECK(row.get(*loaded) == row.get(expected));
   }
+}
+
+TEST_CASE("the configuration page's example loads", "[config]") {
+  std::ifstream file(PGWEIR_SOURCE_DIR "/docs/configuration.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  const std::string text = page.str();
+  const std::size_t begin = text.find("```ini\n");
+  REQUIRE(begin != std::string::npos);
+  const std::size_t end = text.find("```", begin + 7);
+  Result<Settings> loaded = load_text(text.substr(begin + 7, end - begin - 7));
+  REQUIRE(loaded);
+  CHECK(loaded->find_database("shop")->replica_hosts.size() == 2);
 }
