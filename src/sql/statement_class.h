@@ -115,6 +115,7 @@ struct Statement {
   bool is_ddl = false;                  ///< may change what the catalog says
   bool copy_in = false;                 ///< COPY … FROM STDIN
   bool pg_temp = false;                 ///< names something of pg_temp
+  bool show = false;                    ///< SHOW; the setting is in `object`
 };
 
 /// What one text (a Query message, or the text of a Parse) means. Immutable, shared, cached by shape.
@@ -126,6 +127,9 @@ struct StatementClass {
   Hint hint = Hint::none;
   /// Text and catalog leave no doubt: no function, operator or view that could hide a write.
   bool certain = false;
+  /// An operator, cast, function or view in it could write: when Catalog::hides_writes(), what ran on the primary
+  /// counts as a write of all tables.
+  bool may_hide_write = false;
   /// The class depends on a literal or a bound value, so another text of this shape may differ.
   bool depends_on_literal = false;
   /// Any statement that changes session state (session != none), controls a transaction, or may commit inside.

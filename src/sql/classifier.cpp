@@ -1,0 +1,160 @@
+#include "sql/classifier.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "sql/builtins.h"
+#include "sql/class_cache.h"
+#include "sql/rules.h"
+#include "sql/scanner.h"
+#include "sql/shape.h"
+#include "sql/tokens.h"
+
+namespace pgweir::sql {
+namespace {
+
+constexpr std::size_t kTextBytesMax = 1 << 20;
+constexpr std::size_t kStatementsMax = 1000;    ///< In one message; more is unparsed.
+constexpr std::size_t kKeptTokensMax = 1 << 16;  ///< Scratch beyond this is given back after use.
+/// A class that names more than this is not worth its place in the cache.
+constexpr std::size_t kCachedNamesMax = 256;
+constexpr std::size_t kCachedStatementsMax = 32;
+
+bool is_ascii(Bytes text) noexcept {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; });
+}
+
+/// What nobody understood may do anything.
+std::shared_ptr<StatementClass> unparsed() {
+  auto result = std::make_shared<StatementClass>();
+  Statement statement;
+  statement.session = SessionStep::opaque;
+  statement.may_commit = true;
+  result->statements.push_back(std::move(statement));
+  result->has_session_step = result->may_commit = result->may_hide_write = true;
+  result->reads.all = result->writes.all = true;
+  return result;
+}
+
+void join(TableSet& set, const TableSet& more) {
+  set.all = set.all || more.all;
+  for (TableKey key : more.keys) {
+    if (std::find(set.keys.begin(), set.keys.end(), key) == set.keys.end()) set.keys.push_back(key);
+  }
+}
+
+/// Catalogs are left out: everything reads them.
+void join(std::vector<RelationName>& names, const std::vector<RelationName>& more) {
+  for (const RelationName& name : more) {
+    if (catalog_relation(name.schema, name.name) != CatalogRelation::none) continue;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+}
+
+void add(StatementClass& whole, Judged& judged, const Findings& found) {
+  const Statement& statement = judged.statement;
+  join(whole.reads, judged.reads);
+  join(whole.writes, judged.writes);
+  join(whole.tables_read, found.reads);
+  join(whole.tables_written, found.writes);
+  for (const Call& call : found.calls) {
+    const bool seen = std::any_of(whole.functions.begin(), whole.functions.end(), [&call](const FunctionName& f) {
+      return f.name == call.name.name && f.schema == call.name.schema && f.arguments == call.name.arguments;
+    });
+    if (!seen) whole.functions.push_back(call.name);
+  }
+  whole.certain = whole.certain && judged.certain;
+  whole.may_hide_write = whole.may_hide_write || judged.may_hide_write;
+  whole.depends_on_literal = whole.depends_on_literal || judged.depends_on_literal;
+  whole.has_session_step = whole.has_session_step || statement.session != SessionStep::none;
+  whole.has_transaction_step = whole.has_transaction_step || statement.transaction != TransactionStep::none;
+  whole.may_commit = whole.may_commit || statement.may_commit;
+  whole.is_ddl = whole.is_ddl || statement.is_ddl;
+  // The first statement that is not for a replica decides.
+  const bool decides = whole.statements.empty() || (whole.cause == Cause::none && statement.cause != Cause::none);
+  if (decides) {
+    whole.kind = statement.kind;
+    whole.cause = statement.cause;
+  }
+  whole.statements.push_back(std::move(judged.statement));
+}
+
+}  // namespace
+
+struct Classifier::Impl {
+  Impl(Random& secret, std::size_t cache_entries_max)
+      : key{secret.next(), secret.next()}, cache(cache_entries_max) {}
+
+  std::shared_ptr<StatementClass> judge(Bytes text, Dialect dialect);
+
+  ShapeKey key;
+  ClassCache cache;
+  std::shared_ptr<const Catalog> catalog;
+  Rules rules;
+  std::vector<Token> tokens;
+  Findings found;
+  Judged judged;
+};
+
+std::shared_ptr<StatementClass> Classifier::Impl::judge(Bytes text, Dialect dialect) {
+  TokenSink sink(text, tokens);
+  if (Scanner<TokenSink>(text, dialect, sink).run() == ScanEnd::broken) return unparsed();
+
+  auto whole = std::make_shared<StatementClass>();
+  whole->certain = true;
+  whole->kind = Kind::empty;
+  whole->cause = Cause::none;
+  bool balanced = true;
+  for (std::size_t at = 0; at < tokens.size();) {
+    const std::size_t end = statement_end(tokens, at, balanced);
+    if (!balanced || whole->statements.size() >= kStatementsMax) return unparsed();
+    if (end > at) {
+      rules.judge(text, Tokens(tokens).subspan(at, end - at), found, judged);
+      add(*whole, judged, found);
+    }
+    at = end + 1;
+  }
+  whole->target = whole->cause == Cause::none ? Target::replica : Target::primary;
+  whole->hint = sink.seen_hint();
+  return whole;
+}
+
+Classifier::Classifier(Random& secret, std::size_t cache_entries_max)
+    : impl_(std::make_unique<Impl>(secret, cache_entries_max)) {}
+Classifier::~Classifier() = default;
+
+void Classifier::use_catalog(std::shared_ptr<const Catalog> catalog) {
+  impl_->catalog = std::move(catalog);
+  impl_->rules.catalog = impl_->catalog.get();
+  impl_->cache.clear();
+}
+
+void Classifier::use_rules(FunctionRules rules) {
+  impl_->rules.functions = std::move(rules);
+  impl_->cache.clear();
+}
+
+std::size_t Classifier::cached() const noexcept { return impl_->cache.size(); }
+
+std::shared_ptr<const StatementClass> Classifier::classify(Bytes text, Dialect dialect) {
+  Impl& impl = *impl_;
+  const bool readable = text.size() <= kTextBytesMax && (dialect.ascii_safe_encoding || is_ascii(text));
+  if (!readable) return unparsed();
+
+  ShapeSink sink(impl.key, dialect, text);
+  if (Scanner<ShapeSink>(text, dialect, sink).run() == ScanEnd::broken) return unparsed();
+  const Shape shape = sink.finish();
+  if (const auto* cached = impl.cache.find(shape)) return *cached;
+
+  std::shared_ptr<StatementClass> judged = impl.judge(text, dialect);
+  judged->shape = shape;
+  if (impl.tokens.capacity() > kKeptTokensMax) impl.tokens = {};
+  const std::size_t names =
+      judged->tables_read.size() + judged->tables_written.size() + judged->functions.size() + judged->reads.keys.size();
+  const bool worth_keeping = !judged->depends_on_literal && names <= kCachedNamesMax &&
+                             judged->statements.size() <= kCachedStatementsMax;
+  if (worth_keeping) impl.cache.insert(shape, judged);
+  return judged;
+}
+
+}  // namespace pgweir::sql

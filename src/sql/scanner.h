@@ -1,0 +1,372 @@
+// The lexer: one pass over a text, each piece handed to a sink. Written once and used twice: with a sink that
+// only hashes (the shape, for the cache) and, when the cache does not know the shape, with one that keeps
+// tokens for the rules. No allocation, no recursion, linear time whatever the text is.
+//
+// It cuts a text as PostgreSQL 15 to 18 do; where PostgreSQL would report an error the scan is `broken`, and the
+// statement goes to the primary, whose error message the client then gets.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "sql/classifier.h"
+#include "sql/statement_class.h"
+
+namespace pgweir::sql {
+
+enum class TokenType : std::uint8_t {
+  name,          ///< not quoted: may be a key word
+  quoted_name,   ///< "…", with the quotes
+  unicode_name,  ///< U&"…"
+  literal,       ///< any string or bit string
+  number,
+  parameter,     ///< $1
+  op,
+  left_paren,
+  right_paren,
+  left_bracket,
+  right_bracket,
+  comma,
+  dot,
+  semicolon,
+  cast,          ///< ::
+  other,         ///< : and :=
+};
+
+enum class ScanEnd : std::uint8_t { complete, broken };
+
+namespace scan_detail {
+
+enum CharacterKind : std::uint8_t {
+  kNameStart = 1,
+  kNamePart = 2,
+  kDigit = 4,
+  kSpace = 8,
+  kOperator = 16,
+  kHexDigit = 32,
+};
+
+constexpr std::array<std::uint8_t, 256> make_characters() {
+  std::array<std::uint8_t, 256> kinds{};
+  for (std::size_t c = 0; c < 256; ++c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
+    const bool digit = c >= '0' && c <= '9';
+    const bool hex = digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    std::uint8_t kind = 0;
+    if (letter) kind |= kNameStart;
+    if (letter || digit || c == '$') kind |= kNamePart;
+    if (digit) kind |= kDigit;
+    if (hex) kind |= kHexDigit;
+    if (c == ' ' || (c >= '\t' && c <= '\r')) kind |= kSpace;
+    kinds[c] = kind;
+  }
+  for (char c : {'~', '!', '@', '#', '^', '&', '|', '`', '?', '+', '-', '*', '/', '%', '<', '>', '='}) {
+    kinds[static_cast<unsigned char>(c)] |= kOperator;
+  }
+  return kinds;
+}
+inline constexpr std::array<std::uint8_t, 256> kCharacters = make_characters();
+
+inline bool is(char c, std::uint8_t kind) noexcept {
+  return (kCharacters[static_cast<unsigned char>(c)] & kind) != 0;
+}
+
+}  // namespace scan_detail
+
+/// What `/* pgweir: … */` says, given what stands between the comment's marks; none when it is no hint of ours.
+Hint parse_hint(Bytes comment) noexcept;
+
+/// A sink has `void token(TokenType, const char* begin, const char* end)` and `void hint(Hint)`.
+template <class Sink>
+class Scanner {
+ public:
+  Scanner(Bytes text, Dialect dialect, Sink& sink) noexcept
+      : begin_(text.data()), at_(text.data()), end_(text.data() + text.size()), dialect_(dialect), sink_(sink) {}
+
+  ScanEnd run() noexcept {
+    using namespace scan_detail;
+    while (at_ != end_) {
+      const char c = *at_;
+      const std::uint8_t kind = kCharacters[static_cast<unsigned char>(c)];
+      bool fine = true;
+      if ((kind & kSpace) != 0) {
+        ++at_;
+      } else if ((kind & kNameStart) != 0) {
+        fine = name();
+      } else if ((kind & kDigit) != 0) {
+        fine = number();
+      } else if ((kind & kOperator) != 0) {
+        fine = operator_or_comment();
+      } else {
+        fine = other(c);
+      }
+      if (!fine) return ScanEnd::broken;
+    }
+    return ScanEnd::complete;
+  }
+
+ private:
+  enum class Escapes : std::uint8_t { none, backslash };
+
+  void emit(TokenType type, const char* begin) noexcept { sink_.token(type, begin, at_); }
+  bool next_is(char c) const noexcept { return at_ != end_ && *at_ == c; }
+  char peek(std::size_t ahead) const noexcept {
+    return static_cast<std::size_t>(end_ - at_) > ahead ? at_[ahead] : '\0';
+  }
+  bool single(TokenType type) noexcept {
+    ++at_;
+    emit(type, at_ - 1);
+    return true;
+  }
+
+  bool name() noexcept {
+    using namespace scan_detail;
+    const char* begin = at_;
+    do ++at_;
+    while (at_ != end_ && is(*at_, kNamePart));
+    if (at_ - begin == 1 && at_ != end_ && (*at_ == '\'' || *at_ == '&')) {
+      switch (*begin) {
+        case 'e': case 'E':
+          if (*at_ == '\'') return literal(begin, Escapes::backslash);
+          break;
+        case 'b': case 'B': case 'x': case 'X':
+          if (*at_ == '\'') return literal(begin, Escapes::none);
+          break;
+        case 'n': case 'N':
+          if (*at_ == '\'') return literal(begin, plain());
+          break;
+        case 'u': case 'U':
+          if (*at_ == '&' && peek(1) == '\'') {
+            // PostgreSQL refuses these while backslashes are escapes.
+            if (!dialect_.standard_conforming_strings) return false;
+            ++at_;
+            return literal(begin, Escapes::none);
+          }
+          if (*at_ == '&' && peek(1) == '"') {
+            ++at_;
+            return quoted(TokenType::unicode_name, begin);
+          }
+          break;
+        default:
+          break;
+      }
+    }
+    emit(TokenType::name, begin);
+    return true;
+  }
+
+  bool number() noexcept {
+    using namespace scan_detail;
+    const char* begin = at_;
+    const char radix = static_cast<char>(peek(1) | 0x20);
+    if (*at_ == '0' && (radix == 'x' || radix == 'o' || radix == 'b') && is(peek(2), kHexDigit)) {
+      at_ += 2;
+      while (at_ != end_ && (is(*at_, kHexDigit) || *at_ == '_')) ++at_;
+    } else {
+      digits();
+      if (next_is('.') && peek(1) != '.') {
+        ++at_;
+        digits();
+      }
+      exponent();
+    }
+    // "123abc" is an error since PostgreSQL 15; before, it was a number with an alias.
+    if (at_ != end_ && is(*at_, kNameStart)) return false;
+    emit(TokenType::number, begin);
+    return true;
+  }
+  void digits() noexcept {
+    while (at_ != end_ && (scan_detail::is(*at_, scan_detail::kDigit) || *at_ == '_')) ++at_;
+  }
+  void exponent() noexcept {
+    if (!next_is('e') && !next_is('E')) return;
+    const std::size_t sign = peek(1) == '+' || peek(1) == '-' ? 1 : 0;
+    if (!scan_detail::is(peek(1 + sign), scan_detail::kDigit)) return;
+    at_ += 1 + sign;
+    digits();
+  }
+
+  bool operator_or_comment() noexcept {
+    if (*at_ == '-' && peek(1) == '-') return line_comment();
+    if (*at_ == '/' && peek(1) == '*') return block_comment();
+    // PostgreSQL takes the longest run, cuts it before a comment, and takes trailing + and - off unless one of
+    // ~!@#^&|`?% is in it. A run past kRunMax is an error there, or one-character operators.
+    static constexpr int kRunMax = 128;
+    const char* begin = at_;
+    bool may_end_in_sign = false;
+    for (int n = 0; n < kRunMax && at_ != end_ && scan_detail::is(*at_, scan_detail::kOperator); ++n) {
+      if ((*at_ == '-' && peek(1) == '-') || (*at_ == '/' && peek(1) == '*')) break;
+      if (std::strchr("~!@#^&|`?%", *at_) != nullptr) may_end_in_sign = true;
+      ++at_;
+    }
+    if (!may_end_in_sign) {
+      while (at_ - begin > 1 && (at_[-1] == '+' || at_[-1] == '-')) --at_;
+    }
+    emit(TokenType::op, begin);
+    return true;
+  }
+
+  bool other(char c) noexcept {
+    switch (c) {
+      case '(': return single(TokenType::left_paren);
+      case ')': return single(TokenType::right_paren);
+      case '[': return single(TokenType::left_bracket);
+      case ']': return single(TokenType::right_bracket);
+      case ',': return single(TokenType::comma);
+      case ';': return single(TokenType::semicolon);
+      case '\'': return literal(at_, plain());
+      case '"': return quoted(TokenType::quoted_name, at_);
+      case '$': return dollar();
+      case '.':
+        if (scan_detail::is(peek(1), scan_detail::kDigit)) return number();
+        return single(TokenType::dot);
+      case ':': {
+        const char* begin = at_++;
+        const bool cast = next_is(':');
+        if (cast || next_is('=')) ++at_;
+        emit(cast ? TokenType::cast : TokenType::other, begin);
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  Escapes plain() const noexcept {
+    return dialect_.standard_conforming_strings ? Escapes::none : Escapes::backslash;
+  }
+
+  /// at_ is on the opening quote. A string that is continued on a later line keeps the escapes it began with.
+  bool literal(const char* begin, Escapes escapes) noexcept {
+    do {
+      ++at_;
+      if (!string_body(escapes)) return false;
+    } while (continued());
+    sink_.token(TokenType::literal, begin, literal_end_);
+    return true;
+  }
+  bool string_body(Escapes escapes) noexcept {
+    for (;;) {
+      if (escapes == Escapes::none) {
+        const void* quote = at_ == end_ ? nullptr : std::memchr(at_, '\'', static_cast<std::size_t>(end_ - at_));
+        if (quote == nullptr) return false;
+        at_ = static_cast<const char*>(quote);
+      } else {
+        while (at_ != end_ && *at_ != '\'') {
+          if (*at_ == '\\') {
+            ++at_;
+            if (at_ == end_) return false;
+          }
+          ++at_;
+        }
+        if (at_ == end_) return false;
+      }
+      ++at_;
+      if (!next_is('\'')) {
+        literal_end_ = at_;
+        return true;
+      }
+      ++at_;
+    }
+  }
+  /// White space and `--` comments with a line end among them, then a quote: the string goes on. Otherwise
+  /// they are skipped, which the caller would do anyway.
+  bool continued() noexcept {
+    bool line_end = false;
+    for (;;) {
+      if (at_ == end_) return false;
+      if (*at_ == '\n' || *at_ == '\r') {
+        line_end = true;
+        ++at_;
+      } else if (scan_detail::is(*at_, scan_detail::kSpace)) {
+        ++at_;
+      } else if (*at_ == '-' && peek(1) == '-') {
+        line_comment();
+      } else {
+        return line_end && *at_ == '\'';
+      }
+    }
+  }
+
+  /// at_ is on the opening quote.
+  bool quoted(TokenType type, const char* begin) noexcept {
+    const char* first = ++at_;
+    for (;;) {
+      const void* quote = at_ == end_ ? nullptr : std::memchr(at_, '"', static_cast<std::size_t>(end_ - at_));
+      if (quote == nullptr) return false;
+      at_ = static_cast<const char*>(quote) + 1;
+      if (!next_is('"')) break;
+      ++at_;
+    }
+    if (at_ - first == 1) return false;  // PostgreSQL: zero-length delimited identifier
+    emit(type, begin);
+    return true;
+  }
+
+  bool dollar() noexcept {
+    using namespace scan_detail;
+    const char* begin = at_++;
+    if (at_ != end_ && is(*at_, kDigit)) {
+      while (at_ != end_ && is(*at_, kDigit)) ++at_;
+      if (at_ != end_ && is(*at_, kNameStart)) return false;
+      emit(TokenType::parameter, begin);
+      return true;
+    }
+    if (at_ != end_ && is(*at_, kNameStart)) {
+      while (at_ != end_ && is(*at_, kNamePart) && *at_ != '$') ++at_;
+    }
+    if (!next_is('$')) return false;
+    ++at_;
+    const Bytes delimiter(begin, static_cast<std::size_t>(at_ - begin));
+    // Linear: a failed comparison from one $ never runs past the next one.
+    for (;;) {
+      const void* found = at_ == end_ ? nullptr : std::memchr(at_, '$', static_cast<std::size_t>(end_ - at_));
+      if (found == nullptr) return false;
+      at_ = static_cast<const char*>(found);
+      if (static_cast<std::size_t>(end_ - at_) < delimiter.size()) return false;
+      if (std::memcmp(at_, delimiter.data(), delimiter.size()) == 0) break;
+      ++at_;
+    }
+    at_ += delimiter.size();
+    emit(TokenType::literal, begin);
+    return true;
+  }
+
+  bool line_comment() noexcept {
+    while (at_ != end_ && *at_ != '\n' && *at_ != '\r') ++at_;
+    return true;
+  }
+
+  /// Comments nest; only a depth is kept.
+  bool block_comment() noexcept {
+    const char* begin = at_ + 2;
+    std::size_t depth = 0;
+    while (end_ - at_ >= 2) {
+      if (at_[0] == '/' && at_[1] == '*') {
+        ++depth;
+        at_ += 2;
+      } else if (at_[0] == '*' && at_[1] == '/') {
+        at_ += 2;
+        if (--depth == 0) {
+          const Hint hint = parse_hint(Bytes(begin, static_cast<std::size_t>(at_ - 2 - begin)));
+          if (hint != Hint::none) sink_.hint(hint);
+          return true;
+        }
+      } else {
+        ++at_;
+      }
+    }
+    return false;
+  }
+
+  const char* begin_;
+  const char* at_;
+  const char* end_;
+  const char* literal_end_ = nullptr;
+  Dialect dialect_;
+  Sink& sink_;
+};
+
+}  // namespace pgweir::sql
