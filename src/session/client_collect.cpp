@@ -14,6 +14,13 @@ namespace pgweir::session {
 
 using namespace protocol::frontend;
 
+namespace {
+
+/// Messages up to this size are waited for before a server is asked for; longer ones stream.
+constexpr std::uint64_t kWholeSizeMax = 32U << 10;
+
+}  // namespace
+
 /// The size of the message at the front of `input`; nullopt: not known yet, or the client broke the protocol.
 std::optional<std::uint64_t> ClientSession::message_size(Bytes input) {
   const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
@@ -44,6 +51,11 @@ std::size_t ClientSession::collect(Bytes input) {
     request_at_ = hub_.now();
     examined_ = 0;
     if (!split() || pin_ != Pin::none) {
+      // Nobody holds a server while he is still writing.
+      if (input.size() < *size && *size <= kWholeSizeMax) {
+        starving_ = true;
+        return 0;
+      }
       if (home_) {
         resume_on_held({});
       } else {
@@ -65,6 +77,8 @@ void ClientSession::begin_unit() {
   if (!unit_) unit_ = std::make_unique<Unit>();
   unit_->clear();
   examined_ = 0;
+  lost_replica_ = {};
+  reruns_ = 0;
 }
 
 void ClientSession::unit_complete() {

@@ -179,7 +179,8 @@ void ClientSession::welcome() {
   transport_->send(scratch_);
   scratch_.shrink_to_fit();
   enter(ClientEvent::welcomed);
-  again_ = true;
+  work();  // A client may have sent its first query ahead.
+  regulate();
 }
 
 std::size_t ClientSession::read_password(Bytes input) {

@@ -81,9 +81,7 @@ void ClientSession::on_settings_brought(ServerSession& server) {
 void ClientSession::run_unit() {
   if (on_replica_) return run_held_unit();
   examined_ = 0;
-  again_ = true;
-  // Within work_on() the caller's loop goes on with what it has; else the input is here.
-  if (!input_.empty()) work();
+  work();
   regulate();
 }
 

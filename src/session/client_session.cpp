@@ -58,10 +58,11 @@ void ClientSession::on_bytes(Bytes bytes) noexcept {
 /// Works on the loop's buffer itself as long as nothing is kept, and keeps what could not be done.
 void ClientSession::take(Bytes bytes) {
   if (input_.empty()) {
+    working_ = true;
     const std::size_t used = work_on(bytes);
+    working_ = false;
     if (state_ == ClientState::closed) return;
     input_.append(bytes.substr(used));
-    // A bind, or an answer, may have found the input before it was kept.
     if (again_) work();
   } else {
     input_ += bytes;
@@ -70,15 +71,19 @@ void ClientSession::take(Bytes bytes) {
   regulate();
 }
 
-/// Goes on with what is kept.
+/// Goes on with what is kept. Called from within itself it only sees to it that the outer call looks again.
 void ClientSession::work() {
-  again_ = false;
-  while (state_ != ClientState::closed && !input_.empty()) {
+  again_ = true;
+  if (working_) return;
+  working_ = true;
+  while (again_ && state_ != ClientState::closed && !input_.empty()) {
+    again_ = false;
     const std::size_t used = work_on(input_);
     if (state_ == ClientState::closed) return;
-    if (used == 0) break;
     input_.erase(0, used);
+    again_ = again_ || used > 0;
   }
+  working_ = false;
   // An idle client costs a few hundred bytes.
   if (input_.empty() && input_.capacity() > 1024) input_.shrink_to_fit();
 }

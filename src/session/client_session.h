@@ -66,6 +66,10 @@ class ClientSession final : public io::TransportUser {
   /// When the state was entered: how long it has been waiting, idle, in login.
   Time state_since() const noexcept { return state_since_; }
   Time request_at() const noexcept { return request_at_; }
+  /// When the transaction, or the unit outside of one, got its server.
+  Time transaction_began_at() const noexcept { return transaction_at_; }
+  /// The server owes it an answer: it is not the client that keeps the other side waiting.
+  bool busy() const noexcept { return in_flight_ != 0; }
   /// Why it ended, for the log.
   const std::string& end_reason() const noexcept { return end_reason_; }
   bool in_transaction() const noexcept;
@@ -81,6 +85,8 @@ class ClientSession final : public io::TransportUser {
   /// A replica's answer is kept back until its first row or its completion, so that it can be asked elsewhere.
   bool holding() const noexcept { return holding_; }
   void end_hold() noexcept;
+  /// The client has `part` of a long message: nothing else can be said to it until the rest has come.
+  void note_part(bool part) noexcept { answer_cut_ = part; }
   /// The rest of the server's answer concerns nobody: the unit will run again.
   bool discarding() const noexcept { return discarding_; }
   void on_complete(ServerSession& server, Answer answer, Bytes tag);
@@ -207,6 +213,7 @@ class ClientSession final : public io::TransportUser {
   bool leaving_ = false;              ///< all is answered: the server is given back in the turn
   bool run_again_ = false;            ///< in the turn: the unit waits for a server anew
   bool again_ = false;                ///< there may be more to do with the input than its last look found
+  bool working_ = false;              ///< work_on() is on the stack
   bool starving_ = false;             ///< the last look at the input found too little of it
   bool looking_ahead_ = false;        ///< the unit behind the one under way is being looked at
   bool cleared_ = false;              ///< it was, and is the primary's

@@ -66,7 +66,10 @@ void ServerSession::on_slice(const protocol::Slice& slice) {
   if (login) return on_login_message(slice.type, slice.body());
   if (slice.first) slice_forwarded_ = on_message(slice.type, slice.bytes);
   if (state_ == ServerState::closed) return;
-  if (slice_forwarded_ && client_) extend_run(slice.bytes);
+  if (slice_forwarded_ && client_) {
+    extend_run(slice.bytes);
+    if (!slice.whole()) client_->note_part(!slice.last);
+  }
   if (slice.last) settle();
 }
 

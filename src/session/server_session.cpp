@@ -81,7 +81,7 @@ void ServerSession::on_login_message(char type, Bytes body) {
 }
 
 void ServerSession::identify() {
-  if (params_.identify) return run_errand(Errand::identify, kIdentifySql);
+  if (params_.identify) return run_errand(Errand::identify, routing::kIdentityQuery);
   errand_done(Errand::identify);
 }
 

@@ -167,7 +167,4 @@ class ServerSession final : public io::TransportUser {
   Time state_since_{};
 };
 
-/// The question that tells which instance a server connection reached: system identifier and start time.
-inline constexpr Bytes kIdentifySql = routing::kIdentityQuery;
-
 }  // namespace pgweir::session

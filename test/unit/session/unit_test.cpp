@@ -1,0 +1,63 @@
+#include "session/unit.h"
+
+#include <catch2/catch.hpp>
+
+using namespace pgweir;
+using session::Unit;
+
+namespace {
+
+std::shared_ptr<sql::StatementClass> meaning(sql::Cause cause, bool certain = true) {
+  auto made = std::make_shared<sql::StatementClass>();
+  made->cause = cause;
+  made->certain = certain;
+  made->statements.resize(1);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("one statement for the primary keeps the whole unit there", "[session]") {
+  Unit unit;
+  session::LearnedShapes learned;
+  unit.clear();
+  unit.join(meaning(sql::Cause::none), learned);
+  CHECK_FALSE(unit.known_primary());
+  unit.join(meaning(sql::Cause::write), learned);
+  CHECK(unit.known_primary());
+  CHECK(unit.facts().cause == sql::Cause::write);
+  CHECK(unit.facts().statements == 2);
+  unit.clear();
+  CHECK_FALSE(unit.known_primary());
+}
+
+TEST_CASE("Parse, Describe and Bind of one statement count as one", "[session]") {
+  Unit unit;
+  session::LearnedShapes learned;
+  unit.clear();
+  const auto read = meaning(sql::Cause::none);
+  for (int i = 0; i < 3; ++i) unit.join(read, learned);
+  CHECK(unit.facts().statements == 1);
+}
+
+TEST_CASE("a unit is as certain as its least certain statement", "[session]") {
+  Unit unit;
+  session::LearnedShapes learned;
+  unit.clear();
+  unit.join(meaning(sql::Cause::none, true), learned);
+  unit.join(meaning(sql::Cause::none, false), learned);
+  CHECK_FALSE(unit.facts().certain);
+}
+
+TEST_CASE("a shape that a standby refused is the primary's from then on", "[session]") {
+  Unit unit;
+  session::LearnedShapes learned;
+  const auto read = meaning(sql::Cause::none);
+  read->shape = {.high = 1, .low = 2};
+  unit.clear();
+  unit.join(read, learned);
+  unit.learn(learned);
+  unit.clear();
+  unit.join(read, learned);
+  CHECK(unit.known_primary());
+}
