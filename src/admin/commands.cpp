@@ -12,6 +12,8 @@ namespace {
 
 constexpr auto kAdmin = Access::admin;
 
+// A table: one row for each.
+// clang-format off
 constexpr Command kCommands[] = {
     {.words = "SHOW HELP", .doc = "Lists the commands.", .run = show_help},
     {.words = "SHOW CLIENTS", .columns = kClientColumns, .doc = "One row for each client.", .run = show_clients},
@@ -58,6 +60,7 @@ constexpr Command kCommands[] = {
     // Drivers set parameters unasked, so SET of those is for everybody; set_setting's callers check the rest.
     {.words = "SET", .arguments = "name = value", .access = kAdmin, .doc = "Changes a setting until the next RELOAD or restart.", .run = set_setting},
 };
+// clang-format on
 
 bool is_space(char c) noexcept { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
@@ -88,7 +91,8 @@ std::span<const Command> commands() noexcept { return kCommands; }
 Result<Found> find_command(std::string_view text) {
   constexpr std::size_t kShownBytesMax = 200;
   std::string_view command_text = trimmed(text);
-  if (!command_text.empty() && command_text.back() == ';') command_text = trimmed(command_text.substr(0, command_text.size() - 1));
+  if (!command_text.empty() && command_text.back() == ';')
+    command_text = trimmed(command_text.substr(0, command_text.size() - 1));
   Found best;
   std::size_t best_words = 0;
   for (const Command& command : kCommands) {
@@ -106,10 +110,14 @@ Result<Found> find_command(std::string_view text) {
 std::vector<GeneratedBlock> reference_blocks() {
   const auto type_name = [](Type type) -> std::string_view {
     switch (type) {
-      case Type::int4: return "int4";
-      case Type::int8: return "int8";
-      case Type::numeric: return "numeric";
-      case Type::text: break;
+      case Type::int4:
+        return "int4";
+      case Type::int8:
+        return "int8";
+      case Type::numeric:
+        return "numeric";
+      case Type::text:
+        break;
     }
     return "text";
   };
@@ -134,7 +142,8 @@ std::vector<GeneratedBlock> reference_blocks() {
     }
     columns += '\n';
   }
-  return {{"shows", std::move(shows)}, {"orders", std::move(orders)}, {"columns", std::move(columns)}};
+  return {
+      {"shows", std::move(shows)}, {"orders", std::move(orders)}, {"columns", std::move(columns)}};
 }
 
 }  // namespace pgweir::admin

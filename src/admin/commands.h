@@ -64,8 +64,8 @@ struct Found {
   const Command* command = nullptr;
   std::string_view argument;
 };
-/// The command that `text` names: upper or lower case, SELECT for SHOW, an optional `;` behind it. An error
-/// is PgBouncer's "invalid command '...', use SHOW HELP;".
+/// The command that `text` names: upper or lower case, SELECT for SHOW, an optional `;` behind it.
+/// An error is PgBouncer's "invalid command '...', use SHOW HELP;".
 Result<Found> find_command(std::string_view text);
 
 /// A part of docs/admin-console.md that is made from the table.

@@ -1,10 +1,11 @@
-// One client of the admin console: messages in, bytes out. Speaks the simple and the extended protocol,
-// so psql and drivers that know only prepared statements both work.
+// One client of the admin console: messages in, bytes out. Speaks the simple and the extended
+// protocol, so psql and drivers that know only prepared statements both work.
 //
 //   ConsoleSession console(world, access_of(settings, user));
-//   console.append_welcome(out);                     // ParameterStatus rows; R, K and Z are the caller's.
-//   console.on_message(type, body, out);             // Q P B D E S C H X
-//   console.complete(status, out);                   // From the World, when an order was answered `later`.
+//   console.append_welcome(out);                     // ParameterStatus rows; R, K and Z are the
+//   caller's. console.on_message(type, body, out);             // Q P B D E S C H X
+//   console.complete(status, out);                   // From the World, when an order was answered
+//   `later`.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +35,18 @@ class ConsoleSession {
 
   /// The parameters PgBouncer's console announces after login.
   void append_welcome(std::string& out) const;
-  /// One whole message of the client; what it gets is appended to `out`. While an order is under way
-  /// (busy()), messages are kept and answered after it.
+  /// One whole message of the client; what it gets is appended to `out`. While an order is under
+  /// way (busy()), messages are kept and answered after it.
   void on_message(char type, Bytes body, std::string& out);
-  /// The order that was answered `later` is done, or failed. Answers the messages that were kept, too.
+  /// The order that was answered `later` is done, or failed. Answers the messages that were kept,
+  /// too.
   void complete(const Status& how, std::string& out);
   /// A cancel request of this client: the order under way is given up, and a pause undone.
   void cancel(std::string& out);
 
   bool busy() const noexcept { return busy_with_ != nullptr; }
-  /// The client said goodbye, broke the protocol, or the command ends its session: close once `out` was sent.
+  /// The client said goodbye, broke the protocol, or the command ends its session: close once `out`
+  /// was sent.
   bool finished() const noexcept { return finished_; }
 
  private:

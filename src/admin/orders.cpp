@@ -10,7 +10,8 @@
 namespace pgweir::admin {
 namespace {
 
-/// A name as it was written bare, in double or in single quotes; nullopt when more than one word is there.
+/// A name as it was written bare, in double or in single quotes; nullopt when more than one word is
+/// there.
 std::optional<std::string> parse_name(std::string_view text) {
   if (text.empty()) return std::string();
   const char quote = text[0];
@@ -70,7 +71,8 @@ Argument argument_of(Verb verb) noexcept {
 Result<Answer> give_order(const Call& call) {
   const Verb verb = call.command.verb;
   const std::optional<std::string> name = parse_name(call.argument);
-  const std::string whole = concat({call.command.words, call.argument.empty() ? "" : " ", call.argument});
+  const std::string whole =
+      concat({call.command.words, call.argument.empty() ? "" : " ", call.argument});
   const Error invalid(concat({"invalid command '", whole, "', use SHOW HELP;"}));
   if (!name) return invalid;
   Order order{.verb = verb, .database = "", .client_id = 0};
@@ -82,7 +84,8 @@ Result<Answer> give_order(const Call& call) {
       if (name->empty()) return Error("a database is required");
       [[fallthrough]];
     case Argument::database_or_all:
-      if (is_console_database(*name)) return Error(concat({"cannot ", to_lower(call.command.words), " admin db: ", *name}));
+      if (is_console_database(*name))
+        return Error(concat({"cannot ", to_lower(call.command.words), " admin db: ", *name}));
       order.database = *name;
       break;
     case Argument::client: {
@@ -95,7 +98,8 @@ Result<Answer> give_order(const Call& call) {
   Result<Progress> progress = call.world.begin(order, call.asker);
   if (!progress) {
     // The reason names files and lines; it belongs into the log, which has it.
-    if (verb == Verb::reload) return Error("F0000", "RELOAD failed, see logs for additional details");
+    if (verb == Verb::reload)
+      return Error("F0000", "RELOAD failed, see logs for additional details");
     return std::move(progress).error();
   }
   Answer answer;
@@ -107,15 +111,18 @@ Result<Answer> give_order(const Call& call) {
 }
 
 bool is_ignored_set(std::string_view name) noexcept {
-  for (std::string_view ignored : {"client_encoding", "default_transaction_isolation", "standard_conforming_strings",
-                                   "datestyle", "timezone", "extra_float_digits"}) {
+  for (std::string_view ignored :
+       {"client_encoding", "default_transaction_isolation", "standard_conforming_strings",
+        "datestyle", "timezone", "extra_float_digits"}) {
     if (equals_ignoring_case(name, ignored)) return true;
   }
   return false;
 }
 
 std::optional<SetText> parse_set(std::string_view text) {
-  const auto is_name_char = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; };
+  const auto is_name_char = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  };
   std::size_t at = 0;
   while (at < text.size() && is_name_char(text[at])) ++at;
   SetText set;
@@ -144,7 +151,8 @@ std::optional<SetText> parse_set(std::string_view text) {
 Result<Answer> set_setting(const Call& call) {
   const std::optional<SetText> set = parse_set(call.argument);
   if (!set) {
-    return Error(concat({"invalid command 'SET", call.argument.empty() ? "" : " ", call.argument, "', use SHOW HELP;"}));
+    return Error(concat({"invalid command 'SET", call.argument.empty() ? "" : " ", call.argument,
+                         "', use SHOW HELP;"}));
   }
   Answer answer;
   if (is_ignored_set(set->name)) {
@@ -164,7 +172,8 @@ Result<Answer> show_help(const Call&) {
   answer.notice = "Console usage";
   for (const Command& command : commands()) {
     if (command.doc.empty()) continue;
-    answer.notice_detail += concat({"\n\t", command.words, command.arguments.empty() ? "" : " ", command.arguments});
+    answer.notice_detail +=
+        concat({"\n\t", command.words, command.arguments.empty() ? "" : " ", command.arguments});
   }
   return answer;
 }

@@ -44,7 +44,8 @@ Answer rows_only(std::vector<Row> rows = {}) {
   return answer;
 }
 
-/// PgBouncer shows addresses of its structures; ours move, so these are the ids, looking like pointers.
+/// PgBouncer shows addresses of its structures; ours move, so these are the ids, looking like
+/// pointers.
 std::string pointer(std::uint64_t id) {
   if (id == 0) return "";
   char text[24];
@@ -55,13 +56,17 @@ std::string pointer(std::uint64_t id) {
 enum class Detail : std::uint8_t { short_rows, long_rows };
 
 Row socket_row(const SocketRow& socket, Detail detail) {
-  const std::string_view side = detail == Detail::short_rows ? "" : socket.type == 'C' ? "cl_" : "sv_";
-  const WallTime request_time = socket.request_time == WallTime{} ? socket.connect_time : socket.request_time;
+  const std::string_view side = detail == Detail::short_rows ? ""
+                                : socket.type == 'C'         ? "cl_"
+                                                             : "sv_";
+  const WallTime request_time =
+      socket.request_time == WallTime{} ? socket.connect_time : socket.request_time;
   Row row = row_of(std::string(1, socket.type), socket.user, socket.database, socket.replication,
-                   concat({side, socket.state}), socket.address, socket.port, socket.local_address, socket.local_port,
-                   timestamp(socket.connect_time), timestamp(request_time), seconds_of(socket.wait),
-                   rest_us_of(socket.wait), socket.close_needed, pointer(socket.id), pointer(socket.link),
-                   socket.remote_pid, socket.tls, socket.application_name, socket.prepared_statements, socket.id);
+                   concat({side, socket.state}), socket.address, socket.port, socket.local_address,
+                   socket.local_port, timestamp(socket.connect_time), timestamp(request_time),
+                   seconds_of(socket.wait), rest_us_of(socket.wait), socket.close_needed,
+                   pointer(socket.id), pointer(socket.link), socket.remote_pid, socket.tls,
+                   socket.application_name, socket.prepared_statements, socket.id);
   // Positions in PgBouncer's stream buffers: there is none of them between messages here.
   if (detail == Detail::long_rows) row.resize(std::size(kSocketColumns), "0");
   return row;
@@ -75,9 +80,10 @@ std::vector<Row> socket_rows(const std::vector<SocketRow>& sockets, Detail detai
 }
 
 Row pool_row(const PoolRow& pool) {
-  return row_of(pool.database, pool.user, pool.cl_active, pool.cl_waiting, pool.cl_active_cancel_req,
-                pool.cl_waiting_cancel_req, pool.sv_active, pool.sv_active_cancel, pool.sv_being_canceled, pool.sv_idle,
-                pool.sv_used, pool.sv_tested, pool.sv_login, seconds_of(pool.maxwait), rest_us_of(pool.maxwait),
+  return row_of(pool.database, pool.user, pool.cl_active, pool.cl_waiting,
+                pool.cl_active_cancel_req, pool.cl_waiting_cancel_req, pool.sv_active,
+                pool.sv_active_cancel, pool.sv_being_canceled, pool.sv_idle, pool.sv_used,
+                pool.sv_tested, pool.sv_login, seconds_of(pool.maxwait), rest_us_of(pool.maxwait),
                 to_string(pool.pool_mode), or_null(pool.load_balance_hosts));
 }
 
@@ -89,21 +95,23 @@ Row database_row(const Settings& settings, const DatabaseRow& shown) {
     hosts += host.host;
   }
   const bool many = database.hosts.size() > 1;
-  return row_of(database.name, or_null(hosts), database.port, database.dbname, or_null(database.user),
-                config::pool_size(settings, database, nullptr), config::min_pool_size(settings, database),
+  return row_of(database.name, or_null(hosts), database.port, database.dbname,
+                or_null(database.user), config::pool_size(settings, database, nullptr),
+                config::min_pool_size(settings, database),
                 config::reserve_pool_size(settings, database, nullptr),
                 seconds_of(config::server_lifetime(settings, database)),
                 database.pool_mode ? cell(to_string(*database.pool_mode)) : Cell(),
                 many ? cell(to_string(database.load_balance_hosts)) : Cell(),
                 config::max_db_connections(settings, database), shown.current_connections,
-                config::max_db_client_connections(settings, database), shown.current_client_connections, shown.paused,
-                shown.disabled);
+                config::max_db_client_connections(settings, database),
+                shown.current_client_connections, shown.paused, shown.disabled);
 }
 
 /// The console's own line: as PgBouncer has it, two connections in statement mode.
 Row console_database_row(const Settings& settings, int clients) {
   return row_of(kConsole, Cell(), settings.listen_port, kConsole, kConsole, 2, 0, 0,
-                seconds_of(settings.server_lifetime), "statement", Cell(), 0, 0, 0, clients, false, false);
+                seconds_of(settings.server_lifetime), "statement", Cell(), 0, 0, 0, clients, false,
+                false);
 }
 
 int console_clients(const World& world) {
@@ -119,9 +127,9 @@ std::string right_aligned(const std::optional<int>& number, std::size_t width) {
 }
 
 void add_counters(Row& row, const stats::Counters& c) {
-  for (Cell& value : row_of(c.server_assignment_count, c.xact_count, c.query_count, c.bytes_received, c.bytes_sent,
-                            c.xact_time, c.query_time, c.wait_time, c.client_parse_count, c.server_parse_count,
-                            c.bind_count)) {
+  for (Cell& value : row_of(c.server_assignment_count, c.xact_count, c.query_count,
+                            c.bytes_received, c.bytes_sent, c.xact_time, c.query_time, c.wait_time,
+                            c.client_parse_count, c.server_parse_count, c.bind_count)) {
     row.push_back(std::move(value));
   }
 }
@@ -134,9 +142,10 @@ std::string timestamp(WallTime time) {
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss clock(seconds - day);
   char text[48];
-  std::snprintf(text, sizeof text, "%04d-%02u-%02u %02d:%02d:%02d UTC", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+  std::snprintf(text, sizeof text, "%04d-%02u-%02u %02d:%02d:%02d UTC",
+                static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                static_cast<unsigned>(date.day()), static_cast<int>(clock.hours().count()),
+                static_cast<int>(clock.minutes().count()),
                 static_cast<int>(clock.seconds().count()));
   return text;
 }
@@ -188,7 +197,8 @@ Result<Answer> show_peers(const Call& call) {
 Result<Answer> show_databases(const Call& call) {
   const std::shared_ptr<const Settings> settings = call.world.settings();
   std::vector<Row> rows;
-  for (const DatabaseRow& database : call.world.databases()) rows.push_back(database_row(*settings, database));
+  for (const DatabaseRow& database : call.world.databases())
+    rows.push_back(database_row(*settings, database));
   rows.push_back(console_database_row(*settings, console_clients(call.world)));
   return rows_only(std::move(rows));
 }
@@ -202,7 +212,8 @@ Result<Answer> show_users(const Call& call) {
                           right_aligned(line ? line->reserve_pool_size : std::nullopt, 17),
                           line && line->pool_mode ? cell(to_string(*line->pool_mode)) : Cell(),
                           config::max_user_connections(*settings, line), user.current_connections,
-                          config::max_user_client_connections(*settings, line), user.current_client_connections));
+                          config::max_user_client_connections(*settings, line),
+                          user.current_client_connections));
   }
   return rows_only(std::move(rows));
 }
@@ -236,9 +247,17 @@ Result<Answer> show_stats_averages(const Call& call) {
 }
 
 Result<Answer> show_totals(const Call& call) {
-  constexpr std::string_view kNames[] = {
-      "server_assignment_count", "xact_count", "query_count", "client_bytes", "server_bytes", "xact_time", "query_time",
-      "wait_time", "ps_client_parse_count", "ps_server_parse_count", "ps_bind_count"};
+  constexpr std::string_view kNames[] = {"server_assignment_count",
+                                         "xact_count",
+                                         "query_count",
+                                         "client_bytes",
+                                         "server_bytes",
+                                         "xact_time",
+                                         "query_time",
+                                         "wait_time",
+                                         "ps_client_parse_count",
+                                         "ps_server_parse_count",
+                                         "ps_bind_count"};
   Row totals;
   Row averages;
   stats::Counters total;
@@ -261,20 +280,23 @@ Result<Answer> show_totals(const Call& call) {
   add_counters(totals, total);
   add_counters(averages, average);
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < totals.size(); ++i) rows.push_back(row_of(concat({"total_", kNames[i]}), totals[i]));
-  for (std::size_t i = 0; i < averages.size(); ++i) rows.push_back(row_of(concat({"avg_", kNames[i]}), averages[i]));
+  for (std::size_t i = 0; i < totals.size(); ++i)
+    rows.push_back(row_of(concat({"total_", kNames[i]}), totals[i]));
+  for (std::size_t i = 0; i < averages.size(); ++i)
+    rows.push_back(row_of(concat({"avg_", kNames[i]}), averages[i]));
   return rows_only(std::move(rows));
 }
 
 Result<Answer> show_lists(const Call& call) {
   const Lists lists = call.world.lists();
-  return rows_only({row_of("databases", lists.databases), row_of("users", lists.users), row_of("peers", lists.peers),
-                    row_of("pools", lists.pools), row_of("peer_pools", lists.peer_pools),
-                    row_of("free_clients", lists.free_clients), row_of("used_clients", lists.used_clients),
-                    row_of("login_clients", lists.login_clients), row_of("free_servers", lists.free_servers),
-                    row_of("used_servers", lists.used_servers), row_of("dns_names", lists.dns_names),
-                    row_of("dns_zones", lists.dns_zones), row_of("dns_queries", lists.dns_queries),
-                    row_of("dns_pending", lists.dns_pending)});
+  return rows_only(
+      {row_of("databases", lists.databases), row_of("users", lists.users),
+       row_of("peers", lists.peers), row_of("pools", lists.pools),
+       row_of("peer_pools", lists.peer_pools), row_of("free_clients", lists.free_clients),
+       row_of("used_clients", lists.used_clients), row_of("login_clients", lists.login_clients),
+       row_of("free_servers", lists.free_servers), row_of("used_servers", lists.used_servers),
+       row_of("dns_names", lists.dns_names), row_of("dns_zones", lists.dns_zones),
+       row_of("dns_queries", lists.dns_queries), row_of("dns_pending", lists.dns_pending)});
 }
 
 Result<Answer> show_config(const Call& call) {
@@ -288,7 +310,8 @@ Result<Answer> show_config(const Call& call) {
 Result<Answer> show_state(const Call& call) {
   const State state = call.world.state();
   const auto yes_no = [](bool yes) { return yes ? "yes" : "no"; };
-  return rows_only({row_of("active", yes_no(!state.paused && !state.suspended)), row_of("paused", yes_no(state.paused)),
+  return rows_only({row_of("active", yes_no(!state.paused && !state.suspended)),
+                    row_of("paused", yes_no(state.paused)),
                     row_of("suspended", yes_no(state.suspended))});
 }
 
@@ -299,7 +322,8 @@ Result<Answer> show_version(const Call& call) {
 Result<Answer> show_memory(const Call& call) {
   std::vector<Row> rows;
   for (const MemoryRow& row : call.world.memory()) {
-    rows.push_back(row_of(row.name, row.size_bytes, row.used, row.free, row.size_bytes * (row.used + row.free)));
+    rows.push_back(row_of(row.name, row.size_bytes, row.used, row.free,
+                          row.size_bytes * (row.used + row.free)));
   }
   return rows_only(std::move(rows));
 }
@@ -307,16 +331,18 @@ Result<Answer> show_memory(const Call& call) {
 Result<Answer> show_nodes(const Call& call) {
   std::vector<Row> rows;
   for (const NodeRow& node : call.world.nodes()) {
-    rows.push_back(row_of(node.database, node.node, node.role, node.health, or_null(node.lsn), node.timeline,
-                          or_null(node.system_id), node.lag_bytes, node.lag, node.lag_p50, node.lag_p99, node.lag_p999,
-                          node.sv_active, node.sv_idle, node.sv_login, node.outstanding, node.weight, node.reason));
+    rows.push_back(row_of(node.database, node.node, node.role, node.health, or_null(node.lsn),
+                          node.timeline, or_null(node.system_id), node.lag_bytes, node.lag,
+                          node.lag_p50, node.lag_p99, node.lag_p999, node.sv_active, node.sv_idle,
+                          node.sv_login, node.outstanding, node.weight, node.reason));
   }
   return rows_only(std::move(rows));
 }
 
 Result<Answer> show_routing(const Call& call) {
   std::vector<Row> rows;
-  for (const RoutingRow& row : call.world.routing()) rows.push_back(row_of(row.database, row.target, row.reason, row.units));
+  for (const RoutingRow& row : call.world.routing())
+    rows.push_back(row_of(row.database, row.target, row.reason, row.units));
   return rows_only(std::move(rows));
 }
 
@@ -330,8 +356,8 @@ Result<Answer> explain_route(const Call& call) {
   if (call.argument.empty()) return Error("42601", "EXPLAIN ROUTE needs a statement");
   std::vector<Row> rows;
   for (const ExplainRow& row : call.world.explain_route(call.argument)) {
-    rows.push_back(row_of(row.database, row.target, row.node, row.reason, row.statement_class, row.tables_read,
-                          row.tables_written, row.functions));
+    rows.push_back(row_of(row.database, row.target, row.node, row.reason, row.statement_class,
+                          row.tables_read, row.tables_written, row.functions));
   }
   Answer answer = rows_only(std::move(rows));
   answer.tag = "EXPLAIN";

@@ -1,6 +1,6 @@
-// The SHOW commands: for each its columns, exactly PgBouncer 1.25.2's where PgBouncer has it, and the
-// function that fills them. Operators and exporters compare count and order, so new facts go into new
-// commands.
+// The SHOW commands: for each its columns, exactly PgBouncer 1.25.2's where PgBouncer has it, and
+// the function that fills them. Operators and exporters compare count and order, so new facts go
+// into new commands.
 #pragma once
 
 #include "admin/commands.h"
@@ -11,6 +11,8 @@ inline constexpr auto kInt4 = Type::int4;
 inline constexpr auto kInt8 = Type::int8;
 inline constexpr auto kNumeric = Type::numeric;
 
+// Tables of columns.
+// clang-format off
 // CLIENTS and SERVERS are the first kSocketColumnCount of these; SOCKETS is all of them.
 inline constexpr Column kSocketColumns[] = {
     {"type"}, {"user"}, {"database"}, {"replication"}, {"state"}, {"addr"}, {"port", kInt4}, {"local_addr"},
@@ -86,6 +88,7 @@ inline constexpr Column kIsolationColumns[] = {{"default_transaction_isolation"}
 inline constexpr Column kStandardStringsColumns[] = {{"standard_conforming_strings"}};
 inline constexpr Column kDateStyleColumns[] = {{"datestyle"}};
 inline constexpr Column kTimeZoneColumns[] = {{"timezone"}};
+// clang-format on
 
 Result<Answer> show_clients(const Call& call);
 Result<Answer> show_servers(const Call& call);

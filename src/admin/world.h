@@ -26,7 +26,8 @@ struct SocketRow {
   std::string user;
   std::string database;
   std::string replication = "none";
-  std::string state;  // "active", "waiting", "idle", "used", "login", …; SOCKETS puts cl_ or sv_ in front.
+  std::string
+      state;  // "active", "waiting", "idle", "used", "login", …; SOCKETS puts cl_ or sv_ in front.
   std::string address;
   int port = 0;
   std::string local_address;
@@ -35,8 +36,9 @@ struct SocketRow {
   WallTime request_time{};
   Duration wait{};
   bool close_needed = false;
-  std::uint64_t id = 0;    // One counter for clients and servers.
-  std::uint64_t link = 0;  // The id of the other side; 0: not linked. ptr and link are made from the ids.
+  std::uint64_t id = 0;  // One counter for clients and servers.
+  std::uint64_t link =
+      0;  // The id of the other side; 0: not linked. ptr and link are made from the ids.
   int remote_pid = 0;
   std::string tls;  // "TLSv1.3/…", empty without.
   std::string application_name;
@@ -156,23 +158,34 @@ struct ExplainRow {
 };
 
 enum class Verb : std::uint8_t {
-  reload, pause, resume, kill, kill_client, disable, enable, reconnect, wait_close,
-  shutdown, shutdown_wait_for_servers, shutdown_wait_for_clients
+  reload,
+  pause,
+  resume,
+  kill,
+  kill_client,
+  disable,
+  enable,
+  reconnect,
+  wait_close,
+  shutdown,
+  shutdown_wait_for_servers,
+  shutdown_wait_for_clients
 };
 
-/// A command that changes something. The console has checked access and the number of words, and that the
-/// database is not the console's own.
+/// A command that changes something. The console has checked access and the number of words, and
+/// that the database is not the console's own.
 struct Order {
   Verb verb{};
   std::string database;         // Empty: all of them.
   std::uint64_t client_id = 0;  // Of KILL_CLIENT.
 };
 
-/// `later`: the World calls asker.complete() once the order is done, unless it forgot the asker before.
+/// `later`: the World calls asker.complete() once the order is done, unless it forgot the asker
+/// before.
 enum class Progress : std::uint8_t { done, later };
 
-/// What the program shows and does. SHOW DATABASES and SHOW POOLS get their line for the console itself from
-/// admin; clients() holds the console's clients too, under the database they named.
+/// What the program shows and does. SHOW DATABASES and SHOW POOLS get their line for the console
+/// itself from admin; clients() holds the console's clients too, under the database they named.
 class World {
  public:
   virtual ~World() = default;
@@ -194,11 +207,13 @@ class World {
   virtual std::vector<ExplainRow> explain_route(std::string_view sql) const = 0;
 
   /// Carries out an order, or begins to. Error texts are PgBouncer's (`no such database: X`,
-  /// `already suspended/paused`, `pooler is not paused/suspended`, …) and go to the asker as they are.
+  /// `already suspended/paused`, `pooler is not paused/suspended`, …) and go to the asker as they
+  /// are.
   virtual Result<Progress> begin(const Order& order, ConsoleSession& asker) = 0;
   /// SET name = value: makes new Settings (config::apply_set) the ones in force.
   virtual Status set(std::string_view name, std::string_view value) = 0;
-  /// The asker is gone, or cancelled what it waits for: a pause is undone, and nothing is completed any more.
+  /// The asker is gone, or cancelled what it waits for: a pause is undone, and nothing is completed
+  /// any more.
   virtual void forget(ConsoleSession& asker) noexcept = 0;
 };
 

@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::size_t kIncludeDepthMax = 10;
 constexpr int kFilesMax = 1000;
-/// Escaped, a piece stays below the 200 bytes at which Debian's inih cuts a line, and a section's name below
-/// the 50 that inih keeps of it.
+/// Escaped, a piece stays below the 200 bytes at which Debian's inih cuts a line, and a section's
+/// name below the 50 that inih keeps of it.
 constexpr std::size_t kPieceBytes = 50;
 constexpr std::size_t kSectionBytesMax = 48;
 
 bool is_key_char(char c) noexcept {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '*' || c == '-';
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '*' ||
+         c == '-';
 }
 
 bool is_space(char c) noexcept { return std::isspace(static_cast<unsigned char>(c)) != 0; }
@@ -36,8 +37,9 @@ std::string_view without_space(std::string_view text) noexcept {
   return without_leading_space(text);
 }
 
-// What inih is given: keys and values in pieces, everything but letters, digits and _ as ~xx. So it finds no
-// comment, separator, quote, indentation or space of its own understanding, and no line that is too long:
+// What inih is given: keys and values in pieces, everything but letters, digits and _ as ~xx. So it
+// finds no comment, separator, quote, indentation or space of its own understanding, and no line
+// that is too long:
 //
 //     [pgbouncer]                        [pgbouncer]
 //     auth_query = SELECT a ; b          k=auth_query
@@ -145,7 +147,8 @@ class LineFeeder {
     std::string line = "[";
     append_escaped(line, name);
     if (name.empty() || line.size() > kSectionBytesMax) {
-      return fail(concat({"unknown section [", name, "]: expected databases, users, pgbouncer, pgweir or peers"}));
+      return fail(concat(
+          {"unknown section [", name, "]: expected databases, users, pgbouncer, pgweir or peers"}));
     }
     in_section_ = true;
     ready_.push_back(line + "]");
@@ -181,7 +184,8 @@ class LineFeeder {
       key = rest.substr(0, at);
     }
     rest = without_leading_space(rest.substr(at));
-    if (key.empty() || rest.empty() || rest[0] != '=') return fail("expected [section], name = value or %include file");
+    if (key.empty() || rest.empty() || rest[0] != '=')
+      return fail("expected [section], name = value or %include file");
     if (!in_section_) return fail(concat({key, " stands before the first [section]"}));
     give("k", key);
     give("v", without_space(rest.substr(1)));
@@ -242,7 +246,8 @@ Result<std::vector<IniLine>> read_ini(const IniSource& files, const std::string&
   return std::move(parse.lines);
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> parse_connection_string(std::string_view text) {
+Result<std::vector<std::pair<std::string, std::string>>> parse_connection_string(
+    std::string_view text) {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (text = without_space(text); !text.empty(); text = without_leading_space(text)) {
     std::size_t at = 0;

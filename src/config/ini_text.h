@@ -1,8 +1,9 @@
-// The INI text as PgBouncer reads it, on top of inih, which by itself reads it differently: a reader of
-// our own hands inih only lines that it can't misunderstand.
+// The INI text as PgBouncer reads it, on top of inih, which by itself reads it differently: a
+// reader of our own hands inih only lines that it can't misunderstand.
 //
 // - Leading white space on a line means nothing; `;` and `#` start a comment only there.
-// - `key = value`: the key is of [A-Za-z0-9_.*-] or stands in single quotes; the value is the rest of the
+// - `key = value`: the key is of [A-Za-z0-9_.*-] or stands in single quotes; the value is the rest
+// of the
 //   line, trimmed, of any length; no quoting, no comment behind it.
 // - `%include file` anywhere at the start of a line; a section goes on over it.
 #pragma once
@@ -31,11 +32,13 @@ struct IniLine {
   std::string where;  // "pgweir.ini:12"
 };
 
-/// The lines of `path` and of the files it includes, in order; repeated keys stay, the last one counts.
+/// The lines of `path` and of the files it includes, in order; repeated keys stay, the last one
+/// counts.
 Result<std::vector<IniLine>> read_ini(const IniSource& files, const std::string& path);
 
-/// A connection string of [databases] and [peers]: key=value separated by spaces, values may stand in
-/// single quotes with '' for one. Empty values are an error. Keys are in lower case.
-Result<std::vector<std::pair<std::string, std::string>>> parse_connection_string(std::string_view text);
+/// A connection string of [databases] and [peers]: key=value separated by spaces, values may stand
+/// in single quotes with '' for one. Empty values are an error. Keys are in lower case.
+Result<std::vector<std::pair<std::string, std::string>>> parse_connection_string(
+    std::string_view text);
 
 }  // namespace pgweir::config

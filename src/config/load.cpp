@@ -44,19 +44,22 @@ Status apply_hosts(Database& database, const Pairs& pairs) {
     } else if (key == "replica_host") {
       Result<std::vector<HostPort>> hosts = parse_hosts(value, database.port);
       if (!hosts) return bad_value(key, value, hosts.error());
-      if (hosts->size() > kReplicasMax) return bad_value(key, value, Error("expected at most 16 replicas"));
+      if (hosts->size() > kReplicasMax)
+        return bad_value(key, value, Error("expected at most 16 replicas"));
       database.replica_hosts = std::move(*hosts);
     }
   }
   if (database.hosts.empty()) database.hosts.push_back({"", database.port});
   for (const HostPort& replica : database.replica_hosts) {
     for (const HostPort& host : database.hosts) {
-      if (replica == host) return Error(concat({"replica_host: ", replica.text(), " is in host too"}));
+      if (replica == host)
+        return Error(concat({"replica_host: ", replica.text(), " is in host too"}));
     }
   }
   std::set<std::string> seen;
   for (const HostPort& replica : database.replica_hosts) {
-    if (!seen.insert(replica.text()).second) return Error(concat({"replica_host: ", replica.text(), " is there twice"}));
+    if (!seen.insert(replica.text()).second)
+      return Error(concat({"replica_host: ", replica.text(), " is there twice"}));
   }
   return {};
 }
@@ -65,22 +68,26 @@ Status apply_database(Settings& settings, const IniLine& line) {
   if (line.key == "pgbouncer" || line.key == "pgweir") {
     return Error(concat({"database ", line.key, ": the name belongs to the console"}));
   }
-  if (line.key.size() > kDatabaseNameBytesMax) return Error(concat({"database ", line.key, ": expected a name of at most 63 bytes"}));
+  if (line.key.size() > kDatabaseNameBytesMax)
+    return Error(concat({"database ", line.key, ": expected a name of at most 63 bytes"}));
   Database database;
   database.name = line.key;
   if (line.key != "*") database.dbname = line.key;
   Result<Pairs> pairs = parse_connection_string(line.value);
   Status ok = pairs ? apply_options(database, database_options(), *pairs) : Status(pairs.error());
   if (ok) ok = apply_hosts(database, *pairs);
-  if (ok && database.user.size() > kUserNameBytesMax) ok = Error("user: expected a name of at most 127 bytes");
-  if (ok && database.password.size() > kPasswordBytesMax) ok = Error("password: expected at most 65530 bytes");
+  if (ok && database.user.size() > kUserNameBytesMax)
+    ok = Error("user: expected a name of at most 127 bytes");
+  if (ok && database.password.size() > kPasswordBytesMax)
+    ok = Error("password: expected at most 65530 bytes");
   if (!ok) return std::move(ok).error_at(concat({"database ", line.key}));
   settings.databases.insert_or_assign(line.key, std::move(database));
   return {};
 }
 
 Status apply_user(Settings& settings, const IniLine& line) {
-  if (line.key.size() > kUserNameBytesMax) return Error(concat({"user ", line.key, ": expected a name of at most 127 bytes"}));
+  if (line.key.size() > kUserNameBytesMax)
+    return Error(concat({"user ", line.key, ": expected a name of at most 127 bytes"}));
   User user;
   user.name = line.key;
   Result<Pairs> pairs = parse_connection_string(line.value);
@@ -114,8 +121,10 @@ Status apply(Settings& settings, const IniLine& line) {
   if (line.section == "databases") return apply_database(settings, line);
   if (line.section == "users") return apply_user(settings, line);
   if (line.section == "peers") return apply_peer(settings, line);
-  if (line.section == "pgbouncer" || line.section == "pgweir") return apply_setting(settings, line.key, line.value);
-  return Error(concat({"unknown section [", line.section, "]: expected databases, users, pgbouncer, pgweir or peers"}));
+  if (line.section == "pgbouncer" || line.section == "pgweir")
+    return apply_setting(settings, line.key, line.value);
+  return Error(concat({"unknown section [", line.section,
+                       "]: expected databases, users, pgbouncer, pgweir or peers"}));
 }
 
 }  // namespace

@@ -15,7 +15,9 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-std::string code(std::string_view text) { return text.empty() ? "" : concat({"`", cell(text), "`"}); }
+std::string code(std::string_view text) {
+  return text.empty() ? "" : concat({"`", cell(text), "`"});
+}
 
 template <class Line>
 bool has_option(std::span<const Option<Line>> options, std::string_view name) {
@@ -34,11 +36,13 @@ std::string scope_of(const Row& row) {
 }
 
 std::string settings_rows_of(Origin origin, Effect effect) {
-  std::string out = "| setting | default | also per | change by | meaning |\n|---|---|---|---|---|\n";
+  std::string out =
+      "| setting | default | also per | change by | meaning |\n|---|---|---|---|---|\n";
   for (const Row& row : setting_rows()) {
     if (row.origin != origin || row.effect != effect) continue;
-    out += concat({"| `", row.name, "` | ", code(row.fallback), " | ", scope_of(row), " | ",
-                   row.reload == Reload::live ? "reload" : "restart", " | ", cell(row.doc), " |\n"});
+    out +=
+        concat({"| `", row.name, "` | ", code(row.fallback), " | ", scope_of(row), " | ",
+                row.reload == Reload::live ? "reload" : "restart", " | ", cell(row.doc), " |\n"});
   }
   return out;
 }
@@ -57,12 +61,14 @@ template <class Line>
 std::string option_rows(std::span<const Option<Line>> options) {
   std::string out = "| option | meaning |\n|---|---|\n";
   for (const Option<Line>& option : options) {
-    out += concat({"| `", option.name, "`", option.origin == Origin::pgweir ? " (new)" : "", " | ", cell(option.doc), " |\n"});
+    out += concat({"| `", option.name, "`", option.origin == Origin::pgweir ? " (new)" : "", " | ",
+                   cell(option.doc), " |\n"});
   }
   return out;
 }
 
-constexpr std::string_view kSampleHead = R"(;; A configuration of pgweir. It is read as PgBouncer reads its own: a pgbouncer.ini works here as it is.
+constexpr std::string_view kSampleHead =
+    R"(;; A configuration of pgweir. It is read as PgBouncer reads its own: a pgbouncer.ini works here as it is.
 ;; What is commented out shows the default.
 
 [databases]

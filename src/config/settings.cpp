@@ -46,7 +46,8 @@ int min_pool_size(const Settings& all, const Database& database) noexcept {
   return database.min_pool_size.value_or(all.min_pool_size);
 }
 int reserve_pool_size(const Settings& all, const Database& database, const User* user) noexcept {
-  return first_set(of(user, &User::reserve_pool_size), database.reserve_pool_size, all.reserve_pool_size);
+  return first_set(of(user, &User::reserve_pool_size), database.reserve_pool_size,
+                   all.reserve_pool_size);
 }
 int replica_pool_size(const Settings& all, const Database& database, const User* user) noexcept {
   const int size = database.replica_pool_size.value_or(all.replica_pool_size);
@@ -67,8 +68,10 @@ int max_user_client_connections(const Settings& all, const User* user) noexcept 
 Duration server_lifetime(const Settings& all, const Database& database) noexcept {
   return database.server_lifetime.value_or(all.server_lifetime);
 }
-Duration query_wait_timeout(const Settings& all, const Database& database, const User* user) noexcept {
-  return first_set(of(user, &User::query_wait_timeout), database.query_wait_timeout, all.query_wait_timeout);
+Duration query_wait_timeout(const Settings& all, const Database& database,
+                            const User* user) noexcept {
+  return first_set(of(user, &User::query_wait_timeout), database.query_wait_timeout,
+                   all.query_wait_timeout);
 }
 Duration query_timeout(const Settings& all, const User* user) noexcept {
   return of(user, &User::query_timeout).value_or(all.query_timeout);
@@ -82,12 +85,15 @@ Duration transaction_timeout(const Settings& all, const User* user) noexcept {
 Duration client_idle_timeout(const Settings& all, const User* user) noexcept {
   return of(user, &User::client_idle_timeout).value_or(all.client_idle_timeout);
 }
-ConsistencyLevel read_consistency(const Settings& all, const Database& database, const User* user) noexcept {
-  return first_set(of(user, &User::read_consistency), database.read_consistency, all.read_consistency);
+ConsistencyLevel read_consistency(const Settings& all, const Database& database,
+                                  const User* user) noexcept {
+  return first_set(of(user, &User::read_consistency), database.read_consistency,
+                   all.read_consistency);
 }
 bool is_split(const Settings& all, const Database& database, const User* user) noexcept {
   return !database.replica_hosts.empty() &&
-         first_set(of(user, &User::read_split), database.read_split, all.read_split) == ReadSplit::on;
+         first_set(of(user, &User::read_split), database.read_split, all.read_split) ==
+             ReadSplit::on;
 }
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept {
   return database.max_replica_lag.value_or(all.max_replica_lag);
@@ -126,19 +132,21 @@ std::vector<std::string> keep_restart_only(const Settings& running, Settings& fr
 
 bool needs_new_servers(const Database& before, const Database& after) noexcept {
   // Password and the startup parameters too: servers made with the old ones would stay as they are.
-  return before.dbname != after.dbname || before.hosts != after.hosts || before.replica_hosts != after.replica_hosts ||
-         before.user != after.user || before.password != after.password || before.connect_query != after.connect_query ||
+  return before.dbname != after.dbname || before.hosts != after.hosts ||
+         before.replica_hosts != after.replica_hosts || before.user != after.user ||
+         before.password != after.password || before.connect_query != after.connect_query ||
          before.auth_dbname != after.auth_dbname || before.auth_query != after.auth_query ||
-         before.load_balance_hosts != after.load_balance_hosts || before.client_encoding != after.client_encoding ||
-         before.datestyle != after.datestyle || before.timezone != after.timezone ||
-         before.application_name != after.application_name;
+         before.load_balance_hosts != after.load_balance_hosts ||
+         before.client_encoding != after.client_encoding || before.datestyle != after.datestyle ||
+         before.timezone != after.timezone || before.application_name != after.application_name;
 }
 
 std::vector<ConfigRow> show_config(const Settings& settings) {
   std::vector<ConfigRow> rows;
   rows.reserve(setting_rows().size());
   for (const Row& row : setting_rows()) {
-    ConfigRow shown{std::string(row.name), row.get(settings), std::string(row.fallback), row.reload == Reload::live};
+    ConfigRow shown{std::string(row.name), row.get(settings), std::string(row.fallback),
+                    row.reload == Reload::live};
     if (row.name == "monitor_password" && !shown.value.empty()) shown.value = "****";
     rows.push_back(std::move(shown));
   }

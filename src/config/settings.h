@@ -1,12 +1,13 @@
-// config: what the operator asked for. One table of settings (settings.cpp) gives parsing, defaults,
-// SHOW CONFIG, SET, the reference page and the sample file; the result is an immutable Settings that is
-// shared by everybody and replaced as a whole by a reload.
+// config: what the operator asked for. One table of settings (settings.cpp) gives parsing,
+// defaults, SHOW CONFIG, SET, the reference page and the sample file; the result is an immutable
+// Settings that is shared by everybody and replaced as a whole by a reload.
 //
 //   Result<Settings> settings = load(files, "pgweir.ini");
 //   const Database* database = settings->find_database("shop");
 //   int size = pool_size(*settings, *database, settings->find_user("web"));
 //
-// It knows nothing of sockets, files (IniSource opens names) or of what the settings mean to others.
+// It knows nothing of sockets, files (IniSource opens names) or of what the settings mean to
+// others.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,15 @@ namespace pgweir::config {
 
 enum class PoolMode : std::uint8_t { session, transaction, statement };
 /// What a replica must have replayed before it may answer a read.
-enum class ConsistencyLevel : std::uint8_t { eventual, session, table, latest, window, pin, primary };
+enum class ConsistencyLevel : std::uint8_t {
+  eventual,
+  session,
+  table,
+  latest,
+  window,
+  pin,
+  primary
+};
 enum class ReadSplit : std::uint8_t { on, off };
 /// What happens to a client whose session state can't be moved between servers.
 enum class OnSessionState : std::uint8_t { pin, ignore };
@@ -44,8 +53,8 @@ std::string_view to_string(TlsMode mode) noexcept;
 std::string_view to_string(LoadBalanceHosts how) noexcept;
 std::string_view to_string(UnknownStartupParameters what) noexcept;
 
-/// Where a node listens. A host that is empty, or begins with '/' or '@', is a Unix socket's directory;
-/// empty means the one of unix_socket_dir.
+/// Where a node listens. A host that is empty, or begins with '/' or '@', is a Unix socket's
+/// directory; empty means the one of unix_socket_dir.
 struct HostPort {
   std::string host;
   int port = 5432;
@@ -56,12 +65,13 @@ struct HostPort {
   bool operator==(const HostPort&) const = default;
 };
 
-/// One line of [databases]. An option that is not set is nullopt, or an empty text: there the global
-/// value counts (see the functions below).
+/// One line of [databases]. An option that is not set is nullopt, or an empty text: there the
+/// global value counts (see the functions below).
 struct Database {
-  std::string name;    // What clients ask for; "*" for the fallback.
-  std::string dbname;  // What servers are asked for; empty only in "*": the name the client asked for.
-  std::vector<HostPort> hosts;          // Never empty; without host= it is the Unix socket.
+  std::string name;  // What clients ask for; "*" for the fallback.
+  std::string
+      dbname;  // What servers are asked for; empty only in "*": the name the client asked for.
+  std::vector<HostPort> hosts;  // Never empty; without host= it is the Unix socket.
   int port = 5432;
   std::vector<HostPort> replica_hosts;  // In the order written; not empty turns the split on.
   std::string user;                     // Forced user; empty: the client's.
@@ -123,8 +133,8 @@ struct Peer {
   bool operator==(const Peer&) const = default;
 };
 
-/// Everything that was read. Times are Durations, 0 meaning "off" where PgBouncer says so; comma lists
-/// stay texts, as SHOW CONFIG prints them, and are asked with listed().
+/// Everything that was read. Times are Durations, 0 meaning "off" where PgBouncer says so; comma
+/// lists stay texts, as SHOW CONFIG prints them, and are asked with listed().
 struct Settings {
   std::string admin_users;
   std::string announce_version;
@@ -244,7 +254,8 @@ struct Settings {
   std::string user;
   int verbose{};
 
-  std::map<std::string, Database, std::less<>> databases;  // "*" is the fallback, not a database of that name.
+  std::map<std::string, Database, std::less<>>
+      databases;  // "*" is the fallback, not a database of that name.
   std::map<std::string, User, std::less<>> users;
   std::map<int, Peer> peers;
 
@@ -257,8 +268,8 @@ struct Settings {
 /// The database that `*` makes for a name that has no line of its own.
 Database auto_database(const Database& fallback, std::string_view name);
 
-// What counts for one (database, user): the user's value beats the database's, which beats the global
-// one. `user` is null when [users] has no line for it.
+// What counts for one (database, user): the user's value beats the database's, which beats the
+// global one. `user` is null when [users] has no line for it.
 PoolMode pool_mode(const Settings& all, const Database& database, const User* user) noexcept;
 int pool_size(const Settings& all, const Database& database, const User* user) noexcept;
 int min_pool_size(const Settings& all, const Database& database) noexcept;
@@ -270,12 +281,14 @@ int max_db_client_connections(const Settings& all, const Database& database) noe
 int max_user_connections(const Settings& all, const User* user) noexcept;
 int max_user_client_connections(const Settings& all, const User* user) noexcept;
 Duration server_lifetime(const Settings& all, const Database& database) noexcept;
-Duration query_wait_timeout(const Settings& all, const Database& database, const User* user) noexcept;
+Duration query_wait_timeout(const Settings& all, const Database& database,
+                            const User* user) noexcept;
 Duration query_timeout(const Settings& all, const User* user) noexcept;
 Duration idle_transaction_timeout(const Settings& all, const User* user) noexcept;
 Duration transaction_timeout(const Settings& all, const User* user) noexcept;
 Duration client_idle_timeout(const Settings& all, const User* user) noexcept;
-ConsistencyLevel read_consistency(const Settings& all, const Database& database, const User* user) noexcept;
+ConsistencyLevel read_consistency(const Settings& all, const Database& database,
+                                  const User* user) noexcept;
 /// Whether reads of this (database, user) may go to replicas at all.
 bool is_split(const Settings& all, const Database& database, const User* user) noexcept;
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept;
@@ -289,17 +302,19 @@ bool listed(std::string_view comma_list, std::string_view name) noexcept;
 
 /// What PgBouncer starts with when the file says nothing.
 Settings defaults();
-/// Reads `path` and what it includes. An unknown section or key, or a bad value, fails the whole load
-/// with "file:line: name = "value": expected …".
+/// Reads `path` and what it includes. An unknown section or key, or a bad value, fails the whole
+/// load with "file:line: name = "value": expected …".
 Result<Settings> load(const IniSource& files, const std::string& path);
 
-/// Takes over from `running` what only a restart may change; answers the names whose new value waits.
+/// Takes over from `running` what only a restart may change; answers the names whose new value
+/// waits.
 std::vector<std::string> keep_restart_only(const Settings& running, Settings& fresh);
-/// Whether servers made for `before` must be replaced: the line names another place, user or set-up.
+/// Whether servers made for `before` must be replaced: the line names another place, user or
+/// set-up.
 bool needs_new_servers(const Database& before, const Database& after) noexcept;
 
-/// SET name = value on the console. A setting that only a restart changes is answered with success and
-/// stays, as PgBouncer does.
+/// SET name = value on the console. A setting that only a restart changes is answered with success
+/// and stays, as PgBouncer does.
 Status apply_set(Settings& settings, std::string_view name, std::string_view value);
 
 /// One row of SHOW CONFIG.

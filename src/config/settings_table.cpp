@@ -56,8 +56,8 @@ constexpr auto on_peer(Option<Peer> row) {
   return option<Member, Peer>(row);
 }
 
-/// host= and replica_host= need port=, which may stand behind them: load.cpp puts them in at the end of
-/// the line.
+/// host= and replica_host= need port=, which may stand behind them: load.cpp puts them in at the
+/// end of the line.
 Status put_later(const Option<Database>&, Database&, std::string_view) { return {}; }
 
 constexpr auto kRestart = Reload::restart;
@@ -66,6 +66,8 @@ constexpr auto kNoEffect = Effect::none;
 constexpr Limits kPort = {.lowest = 0, .highest = 65535};
 constexpr Limits kByteSize = {.lowest = 0, .highest = std::numeric_limits<std::int64_t>::max()};
 
+// A table: one row for each.
+// clang-format off
 constexpr Row kRows[] = {
     bind<&Settings::admin_users>({.name = "admin_users", .fallback = "",
         .doc = "Users who may do everything on the console, separated by commas."}),
@@ -356,6 +358,7 @@ constexpr Option<Peer> kPeerOptions[] = {
     on_peer<&Peer::pool_size>({.name = "pool_size", .doc = "Connections for passing cancel requests on to it."}),
     on_peer<&Peer::port>({.name = "port", .doc = "Its port (6432).", .limits = {.lowest = 1, .highest = 65535}}),
 };
+// clang-format on
 
 template <class Rows>
 constexpr bool sorted_by_name(const Rows& rows) {

@@ -1,6 +1,6 @@
-// The table of settings. A new setting is a field in Settings, a row here, and a test of what it does:
-// parsing, defaults, SHOW CONFIG, SET, reload, docs/configuration.md, etc/pgweir.ini and the simulator's
-// dice come from the row.
+// The table of settings. A new setting is a field in Settings, a row here, and a test of what it
+// does: parsing, defaults, SHOW CONFIG, SET, reload, docs/configuration.md, etc/pgweir.ini and the
+// simulator's dice come from the row.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,8 @@ std::span<const Option<Peer>> peer_options() noexcept;
 
 const Row* find_row(std::string_view name) noexcept;
 
-/// A part of a document that is made from a table; it stands between <!-- NAME --> and <!-- /NAME -->.
+/// A part of a document that is made from a table; it stands between <!-- NAME --> and <!-- /NAME
+/// -->.
 struct GeneratedBlock {
   std::string name;
   std::string text;

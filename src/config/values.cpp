@@ -20,8 +20,11 @@ struct Word {
 };
 
 constexpr std::string_view kNotYet = "this version can't do that";
-constexpr std::string_view kUnsafe = "this version can't do that, and going on without it would be less safe than asked for";
+constexpr std::string_view kUnsafe =
+    "this version can't do that, and going on without it would be less safe than asked for";
 
+// The words of each setting.
+// clang-format off
 constexpr Word<PoolMode> kPoolModes[] = {
     {"session", PoolMode::session}, {"transaction", PoolMode::transaction}, {"statement", PoolMode::statement}};
 constexpr Word<ConsistencyLevel> kConsistencyLevels[] = {
@@ -45,6 +48,7 @@ constexpr Word<LoadBalanceHosts> kLoadBalanceHosts[] = {
     {"round-robin", LoadBalanceHosts::round_robin}, {"disable", LoadBalanceHosts::disable}};
 constexpr Word<UnknownStartupParameters> kUnknownStartupParameters[] = {
     {"apply", UnknownStartupParameters::apply}, {"refuse", UnknownStartupParameters::refuse}};
+// clang-format on
 
 template <class Enum, std::size_t N>
 Result<Enum> parse_word(std::string_view text, const Word<Enum> (&words)[N]) {
@@ -77,12 +81,14 @@ struct Unit {
   double factor;
 };
 
-constexpr Unit kTimeUnits[] = {{"", 1e6}, {"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"min", 60e6}, {"h", 3600e6}, {"d", 86400e6}};
-constexpr Unit kSizeUnits[] = {{"", 1}, {"b", 1}, {"kb", 1024}, {"mb", 1048576}, {"gb", 1073741824},
-                               {"kib", 1024}, {"mib", 1048576}, {"gib", 1073741824}};
+constexpr Unit kTimeUnits[] = {{"", 1e6},     {"us", 1},     {"ms", 1e3},   {"s", 1e6},
+                               {"min", 60e6}, {"h", 3600e6}, {"d", 86400e6}};
+constexpr Unit kSizeUnits[] = {{"", 1},          {"b", 1},           {"kb", 1024},
+                               {"mb", 1048576},  {"gb", 1073741824}, {"kib", 1024},
+                               {"mib", 1048576}, {"gib", 1073741824}};
 
-/// A decimal number and a unit; nullopt when it is something else. Written by hand because strtod takes
-/// "nan", "0x1p3" and the locale's comma.
+/// A decimal number and a unit; nullopt when it is something else. Written by hand because strtod
+/// takes "nan", "0x1p3" and the locale's comma.
 template <std::size_t N>
 std::optional<double> parse_with_unit(std::string_view text, const Unit (&units)[N]) {
   double number = 0;
@@ -121,19 +127,26 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
 }
 
 Error out_of_range(const Limits& limits) {
-  return Error(concat({"expected a number from ", std::to_string(limits.lowest), " to ", std::to_string(limits.highest)}));
+  return Error(concat({"expected a number from ", std::to_string(limits.lowest), " to ",
+                       std::to_string(limits.highest)}));
 }
 
 }  // namespace
 
 std::string_view to_string(PoolMode mode) noexcept { return word_of(mode, kPoolModes); }
-std::string_view to_string(ConsistencyLevel level) noexcept { return word_of(level, kConsistencyLevels); }
+std::string_view to_string(ConsistencyLevel level) noexcept {
+  return word_of(level, kConsistencyLevels);
+}
 std::string_view to_string(ReadSplit split) noexcept { return word_of(split, kReadSplits); }
 std::string_view to_string(OnSessionState what) noexcept { return word_of(what, kOnSessionStates); }
 std::string_view to_string(AuthType type) noexcept { return word_of(type, kAuthTypes); }
 std::string_view to_string(TlsMode mode) noexcept { return word_of(mode, kTlsModes); }
-std::string_view to_string(LoadBalanceHosts how) noexcept { return word_of(how, kLoadBalanceHosts); }
-std::string_view to_string(UnknownStartupParameters what) noexcept { return word_of(what, kUnknownStartupParameters); }
+std::string_view to_string(LoadBalanceHosts how) noexcept {
+  return word_of(how, kLoadBalanceHosts);
+}
+std::string_view to_string(UnknownStartupParameters what) noexcept {
+  return word_of(what, kUnknownStartupParameters);
+}
 
 template <>
 Result<bool> parse_value(std::string_view text, const Limits&) {
@@ -206,7 +219,9 @@ Result<UnknownStartupParameters> parse_value(std::string_view text, const Limits
   return parse_word(text, kUnknownStartupParameters);
 }
 
-Result<ConsistencyLevel> parse_consistency(std::string_view text) { return parse_word(text, kConsistencyLevels); }
+Result<ConsistencyLevel> parse_consistency(std::string_view text) {
+  return parse_word(text, kConsistencyLevels);
+}
 Result<PoolMode> parse_pool_mode(std::string_view text) { return parse_word(text, kPoolModes); }
 
 Result<Duration> parse_duration(std::string_view text) {
@@ -214,7 +229,8 @@ Result<Duration> parse_duration(std::string_view text) {
   constexpr double kLongestUs = 100.0 * 366 * 86400e6;
   const std::optional<double> us = parse_with_unit(text, kTimeUnits);
   // Written so that not-a-number, which a long enough fraction makes, is refused too.
-  if (!us || !(*us <= kLongestUs)) return Error("expected a time: seconds, or a number with us, ms, s, min, h or d");
+  if (!us || !(*us <= kLongestUs))
+    return Error("expected a time: seconds, or a number with us, ms, s, min, h or d");
   return Duration(std::llround(*us));
 }
 
@@ -232,7 +248,8 @@ std::string duration_text(Duration time) {
 
 std::string HostPort::text() const {
   const bool brackets = !is_unix() && host.find(':') != std::string::npos;
-  return concat({brackets ? "[" : "", host.empty() ? "unix" : host, brackets ? "]" : "", ":", std::to_string(port)});
+  return concat({brackets ? "[" : "", host.empty() ? "unix" : host, brackets ? "]" : "", ":",
+                 std::to_string(port)});
 }
 
 Result<std::vector<HostPort>> parse_hosts(std::string_view text, int port) {
@@ -243,14 +260,16 @@ Result<std::vector<HostPort>> parse_hosts(std::string_view text, int port) {
     if (!item.empty() && item[0] == '[') {
       const std::size_t end = item.find(']');
       if (end == std::string_view::npos || (end + 1 < item.size() && item[end + 1] != ':')) {
-        return Error("expected hosts as name, name:port, [ipv6]:port or /directory, separated by commas");
+        return Error(
+            "expected hosts as name, name:port, [ipv6]:port or /directory, separated by commas");
       }
       host.host = item.substr(1, end - 1);
       if (end + 1 < item.size()) port_text = item.substr(end + 1);
     } else {
       // More than one colon without brackets is an IPv6 address without a port.
       const std::size_t colon = item.find(':');
-      const bool has_port = colon != std::string_view::npos && item.find(':', colon + 1) == std::string_view::npos;
+      const bool has_port =
+          colon != std::string_view::npos && item.find(':', colon + 1) == std::string_view::npos;
       host.host = item.substr(0, has_port ? colon : item.size());
       if (has_port) port_text = item.substr(colon);
     }

@@ -1,5 +1,5 @@
-// One parser and one printer for each type a setting can have. Errors say what was expected; the caller
-// puts the name and the value in front.
+// One parser and one printer for each type a setting can have. Errors say what was expected; the
+// caller puts the name and the value in front.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,32 @@ struct Limits {
 template <class T>
 Result<T> parse_value(std::string_view text, const Limits& limits);
 
-template <> Result<bool> parse_value(std::string_view text, const Limits& limits);
-template <> Result<int> parse_value(std::string_view text, const Limits& limits);
-template <> Result<std::int64_t> parse_value(std::string_view text, const Limits& limits);
-template <> Result<Duration> parse_value(std::string_view text, const Limits& limits);
-template <> Result<std::string> parse_value(std::string_view text, const Limits& limits);
-template <> Result<PoolMode> parse_value(std::string_view text, const Limits& limits);
-template <> Result<ConsistencyLevel> parse_value(std::string_view text, const Limits& limits);
-template <> Result<ReadSplit> parse_value(std::string_view text, const Limits& limits);
-template <> Result<OnSessionState> parse_value(std::string_view text, const Limits& limits);
-template <> Result<AuthType> parse_value(std::string_view text, const Limits& limits);
-template <> Result<TlsMode> parse_value(std::string_view text, const Limits& limits);
-template <> Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits& limits);
-template <> Result<UnknownStartupParameters> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<bool> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<int> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<std::int64_t> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<Duration> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<std::string> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<PoolMode> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<ConsistencyLevel> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<ReadSplit> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<OnSessionState> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<AuthType> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<TlsMode> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<UnknownStartupParameters> parse_value(std::string_view text, const Limits& limits);
 
 inline std::string print_value(bool value) { return value ? "1" : "0"; }
 inline std::string print_value(int value) { return std::to_string(value); }
@@ -42,8 +55,7 @@ inline std::string print_value(std::int64_t value) { return std::to_string(value
 inline std::string print_value(Duration value) { return duration_text(value); }
 inline std::string print_value(const std::string& value) { return value; }
 template <class Enum>
-  requires std::is_enum_v<Enum>
-std::string print_value(Enum value) {
+requires std::is_enum_v<Enum> std::string print_value(Enum value) {
   return std::string(to_string(value));
 }
 

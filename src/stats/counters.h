@@ -1,5 +1,5 @@
-// stats: counters, averages, histograms: plain structs that their owners add to and others read. Nothing
-// here reads a clock or knows who counts.
+// stats: counters, averages, histograms: plain structs that their owners add to and others read.
+// Nothing here reads a clock or knows who counts.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ struct Counters {
   bool operator==(const Counters&) const = default;
 };
 
-/// What happened between `before` and `now`, `elapsed` apart, as PgBouncer averages it: counts and bytes
-/// per second, times per transaction, query and assignment; whole numbers.
+/// What happened between `before` and `now`, `elapsed` apart, as PgBouncer averages it: counts and
+/// bytes per second, times per transaction, query and assignment; whole numbers.
 Counters average(const Counters& before, const Counters& now, Duration elapsed) noexcept;
 
 /// The averages over the last full stats_period: roll() once per period, read at any time.
@@ -46,7 +46,8 @@ class Averages {
   Counters last_;
 };
 
-/// Units by where they went and why. Indices are routing's enumerators; what does not fit is not counted.
+/// Units by where they went and why. Indices are routing's enumerators; what does not fit is not
+/// counted.
 class RouteCounts {
  public:
   static constexpr std::size_t kTargetsMax = 4;

@@ -7,8 +7,8 @@
 
 namespace pgweir::stats {
 
-// Values below 8 have a bucket each. Above, the leading bit picks a row of 8 buckets and the next three
-// bits the bucket in it:
+// Values below 8 have a bucket each. Above, the leading bit picks a row of 8 buckets and the next
+// three bits the bucket in it:
 //
 //   us = 1 0 1 1 x x x        exponent 6 - 3 = 3, so row 4, bucket 0b011
 //        ^ ^^^^^
@@ -16,7 +16,8 @@ std::size_t Histogram::bucket_of(std::uint64_t us) noexcept {
   us = std::min<std::uint64_t>(us, std::numeric_limits<std::uint32_t>::max());
   if (us < (1U << kSubBits)) return static_cast<std::size_t>(us);
   const auto shift = static_cast<std::size_t>(std::bit_width(us)) - 1 - kSubBits;
-  return ((shift + 1) << kSubBits) + static_cast<std::size_t>((us >> shift) & ((1U << kSubBits) - 1));
+  return ((shift + 1) << kSubBits) +
+         static_cast<std::size_t>((us >> shift) & ((1U << kSubBits) - 1));
 }
 
 std::uint64_t Histogram::upper_edge_us(std::size_t bucket) noexcept {
@@ -27,7 +28,8 @@ std::uint64_t Histogram::upper_edge_us(std::size_t bucket) noexcept {
 }
 
 void Histogram::record(Duration time) noexcept {
-  std::uint32_t& bucket = buckets_[bucket_of(static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)))];
+  std::uint32_t& bucket =
+      buckets_[bucket_of(static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)))];
   if (bucket == std::numeric_limits<std::uint32_t>::max()) return;
   ++bucket;
   ++count_;
@@ -49,7 +51,8 @@ Histogram& Histogram::operator+=(const Histogram& other) noexcept {
   constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
   count_ = 0;
   for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
-    const std::uint64_t sum = std::min<std::uint64_t>(kMax, std::uint64_t{buckets_[bucket]} + other.buckets_[bucket]);
+    const std::uint64_t sum =
+        std::min<std::uint64_t>(kMax, std::uint64_t{buckets_[bucket]} + other.buckets_[bucket]);
     buckets_[bucket] = static_cast<std::uint32_t>(sum);
     count_ += sum;
   }

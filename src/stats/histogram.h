@@ -1,4 +1,5 @@
-// A histogram of times with a bounded error, and one that forgets: both a few kilobytes, no allocation.
+// A histogram of times with a bounded error, and one that forgets: both a few kilobytes, no
+// allocation.
 #pragma once
 
 #include <array>
@@ -9,12 +10,13 @@
 
 namespace pgweir::stats {
 
-/// Counts times in buckets whose width grows with the value (8 per power of two), so a quantile is at
-/// most 12.5 % above the truth. From 1 µs to some 70 minutes; longer ones count as that.
+/// Counts times in buckets whose width grows with the value (8 per power of two), so a quantile is
+/// at most 12.5 % above the truth. From 1 µs to some 70 minutes; longer ones count as that.
 class Histogram {
  public:
   void record(Duration time) noexcept;
-  /// The upper edge of the bucket in which the p-quantile (0 to 1) lies; zero when nothing was recorded.
+  /// The upper edge of the bucket in which the p-quantile (0 to 1) lies; zero when nothing was
+  /// recorded.
   Duration quantile(double p) const noexcept;
   std::uint64_t count() const noexcept { return count_; }
   void clear() noexcept { *this = Histogram(); }
@@ -36,7 +38,8 @@ class DecayingHistogram {
  public:
   static constexpr std::size_t kSlices = 4;
 
-  explicit DecayingHistogram(Duration window = std::chrono::minutes(1)) noexcept : window_(window) {}
+  explicit DecayingHistogram(Duration window = std::chrono::minutes(1)) noexcept
+      : window_(window) {}
   void record(Duration time, Time now) noexcept;
   Duration quantile(double p, Time now) noexcept;
   std::uint64_t count(Time now) noexcept;

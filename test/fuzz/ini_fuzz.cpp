@@ -1,5 +1,5 @@
-// Configuration text: whatever a file says, the load ends with settings or a reason, and what it says of its
-// values can be read again.
+// Configuration text: whatever a file says, the load ends with settings or a reason, and what it
+// says of its values can be read again.
 #include <cstddef>
 #include <cstdint>
 #include <string>

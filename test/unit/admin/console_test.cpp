@@ -12,7 +12,8 @@ TEST_CASE("the welcome names PgBouncer's version and parameters, in its order", 
   std::string out;
   f.console.append_welcome(out);
   CHECK(words_of(out) ==
-        "S(server_version=1.25.2/bouncer) S(client_encoding=UTF8) S(server_encoding=UTF8) S(DateStyle=ISO) S(TimeZone=GMT) "
+        "S(server_version=1.25.2/bouncer) S(client_encoding=UTF8) S(server_encoding=UTF8) "
+        "S(DateStyle=ISO) S(TimeZone=GMT) "
         "S(standard_conforming_strings=on) S(is_superuser=on)");
 }
 
@@ -90,7 +91,8 @@ TEST_CASE("SET changes settings, and pretends for what drivers set", "[admin]") 
   CHECK(f.query("SET datestyle TO 'ISO'") == "N(00000 SET ignored) C(SET) Z(I)");
   CHECK(f.query("SET") == "E(08P01 invalid command 'SET', use SHOW HELP;) Z(I)");
   CHECK(f.query("SHOW client_encoding") == "T(client_encoding:25) D(UTF-8) C(SHOW) Z(I)");
-  CHECK(f.query("SHOW standard_conforming_strings") == "T(standard_conforming_strings:25) D(on) C(SHOW) Z(I)");
+  CHECK(f.query("SHOW standard_conforming_strings") ==
+        "T(standard_conforming_strings:25) D(on) C(SHOW) Z(I)");
   CHECK(f.query("SHOW timezone") == "T(timezone:25) D(GMT) C(SHOW) Z(I)");
 }
 
@@ -140,7 +142,8 @@ TEST_CASE("a client that sends without end during PAUSE is cut off", "[admin]") 
   Fixture f;
   f.query("PAUSE");
   std::string out;
-  for (int i = 0; i < 100 && !f.console.finished(); ++i) f.console.on_message('Q', std::string(1000, 'x'), out);
+  for (int i = 0; i < 100 && !f.console.finished(); ++i)
+    f.console.on_message('Q', std::string(1000, 'x'), out);
   CHECK(f.console.finished());
   CHECK(words_of(out) == "E(FATAL 08P01 too much was sent while a command is under way)");
 }
@@ -188,11 +191,13 @@ TEST_CASE("results go out in binary when the driver asks for it", "[admin]") {
   std::string out;
   Bytes input = f.to_console;
   protocol::Framer framer;
-  while (const std::optional<protocol::Slice> slice = framer.next(input)) f.console.on_message(slice->type, slice->body(), out);
+  while (const std::optional<protocol::Slice> slice = framer.next(input))
+    f.console.on_message(slice->type, slice->body(), out);
   const std::string zero("\0\0\0\0\0\0\0\0", 8);
   const std::string twenty_thousand("\0\1\0\1\0\0\0\0\0\2", 10);
   const std::string big("\0\3\0\2\0\0\0\0\0\1\x09\x29\x1a\x85", 14);  // 1 2345 6789
-  CHECK(words_of(out).find("D(a|" + zero + "|" + twenty_thousand + "|" + big + "|") != std::string::npos);
+  CHECK(words_of(out).find("D(a|" + zero + "|" + twenty_thousand + "|" + big + "|") !=
+        std::string::npos);
 
   f.to_console.clear();
   protocol::append_parse(f.to_console, "", "SHOW LISTS");
@@ -210,7 +215,8 @@ TEST_CASE("results go out in binary when the driver asks for it", "[admin]") {
   protocol::append_execute(f.to_console, "", 100);
   protocol::append_sync(f.to_console);
   const std::string words = f.send();
-  CHECK(words.substr(0, 61) == std::string("1 2 T(list:25|items:23b) D(databases|\0\0\0\1) s D(users|\0\0\0\0) D(", 61));
+  CHECK(words.substr(0, 61) ==
+        std::string("1 2 T(list:25|items:23b) D(databases|\0\0\0\1) s D(users|\0\0\0\0) D(", 61));
   CHECK(words.substr(words.size() - 12) == "C(SHOW) Z(I)");
 }
 
@@ -234,7 +240,9 @@ TEST_CASE("after an error of the extended protocol all is skipped up to Sync", "
   const std::optional<Bytes> parameter = "1";
   protocol::append_bind(f.to_console, "", "a", {&parameter, 1});
   protocol::append_sync(f.to_console);
-  CHECK(f.send() == "E(08P01 bind message supplies 1 parameters, but prepared statement \"a\" requires 0) Z(I)");
+  CHECK(
+      f.send() ==
+      "E(08P01 bind message supplies 1 parameters, but prepared statement \"a\" requires 0) Z(I)");
 }
 
 TEST_CASE("PAUSE by the extended protocol gets its Z by the Sync", "[admin]") {

@@ -26,7 +26,9 @@ class FakeWorld final : public World {
   std::vector<MemoryRow> memory() const override { return {{"client", 100, 2, 3}}; }
   std::vector<NodeRow> nodes() const override { return nodes_; }
   std::vector<RoutingRow> routing() const override { return {{"shop", "replica", "read", 7}}; }
-  std::vector<std::pair<std::string, std::string>> facts() const override { return {{"version", "0.1"}}; }
+  std::vector<std::pair<std::string, std::string>> facts() const override {
+    return {{"version", "0.1"}};
+  }
   std::vector<ExplainRow> explain_route(std::string_view sql) const override {
     return {{"shop", "replica", "h2:5432", "read", std::string(sql), "t", "", ""}};
   }
@@ -48,7 +50,8 @@ class FakeWorld final : public World {
     if (waiting == &asker) waiting = nullptr;
   }
 
-  std::shared_ptr<config::Settings> settings_ = std::make_shared<config::Settings>(config::defaults());
+  std::shared_ptr<config::Settings> settings_ =
+      std::make_shared<config::Settings>(config::defaults());
   std::vector<SocketRow> clients_;
   std::vector<SocketRow> servers_;
   std::vector<PoolRow> pools_;
@@ -62,15 +65,17 @@ class FakeWorld final : public World {
   ConsoleSession* waiting = nullptr;
 };
 
-/// What came, one word for each message: "T(version:25) D(PgBouncer 1.25.2) C(SHOW) Z(I)"; values and
-/// columns with | between them, errors as "E(sqlstate text)".
+/// What came, one word for each message: "T(version:25) D(PgBouncer 1.25.2) C(SHOW) Z(I)"; values
+/// and columns with | between them, errors as "E(sqlstate text)".
 inline std::string words_of(std::string_view bytes) {
   std::string out;
   protocol::Framer framer;
   while (const std::optional<protocol::Slice> slice = framer.next(bytes)) {
     protocol::Reader reader(slice->body());
     std::string inner;
-    const auto add = [&](std::string_view text) { inner += (inner.empty() ? "" : "|") + std::string(text); };
+    const auto add = [&](std::string_view text) {
+      inner += (inner.empty() ? "" : "|") + std::string(text);
+    };
     switch (slice->type) {
       case 'T':
         for (int left = reader.u16(); left > 0; --left) {
@@ -92,17 +97,24 @@ inline std::string words_of(std::string_view bytes) {
         add(name + "=" + std::string(reader.cstring()));
         break;
       }
-      case 'C': add(reader.cstring()); break;
-      case 'Z': add(reader.rest()); break;
-      case 't': add(std::to_string(reader.u16())); break;
+      case 'C':
+        add(reader.cstring());
+        break;
+      case 'Z':
+        add(reader.rest());
+        break;
+      case 't':
+        add(std::to_string(reader.u16()));
+        break;
       case 'E':
       case 'N': {
         const protocol::ErrorFields fields = protocol::parse_error(slice->body());
-        add(std::string(fields.severity == "FATAL" ? "FATAL " : "") + std::string(fields.sqlstate) + " " +
-            std::string(fields.message));
+        add(std::string(fields.severity == "FATAL" ? "FATAL " : "") + std::string(fields.sqlstate) +
+            " " + std::string(fields.message));
         break;
       }
-      default: break;
+      default:
+        break;
     }
     out += (out.empty() ? "" : " ") + std::string(1, slice->type);
     if (!inner.empty()) out += "(" + inner + ")";

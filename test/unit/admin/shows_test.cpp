@@ -13,7 +13,8 @@ namespace {
 std::vector<std::vector<std::string>> rows_of(Fixture& fixture, std::string_view words) {
   Result<Found> found = find_command(words);
   REQUIRE(found);
-  Result<Answer> answer = found->command->run({*found->command, found->argument, fixture.world, fixture.console});
+  Result<Answer> answer =
+      found->command->run({*found->command, found->argument, fixture.world, fixture.console});
   REQUIRE(answer);
   std::vector<std::vector<std::string>> rows;
   for (const Row& row : answer->rows) {
@@ -47,9 +48,27 @@ TEST_CASE("SHOW CLIENTS and SHOW SOCKETS give every column its value", "[admin]"
   client.application_name = "psql";
   client.prepared_statements = 2;
   f.world.clients_ = {client};
-  const Rows expected = {{"C", "joe", "shop", "none", "active", "127.0.0.1", "5555", "127.0.0.2", "6432",
-                          "2023-11-14 22:13:20 UTC", "2023-11-14 22:13:20 UTC", "1", "500000", "0", "0x000000000007",
-                          "0x000000000008", "9", "", "psql", "2", "7"}};
+  const Rows expected = {{"C",
+                          "joe",
+                          "shop",
+                          "none",
+                          "active",
+                          "127.0.0.1",
+                          "5555",
+                          "127.0.0.2",
+                          "6432",
+                          "2023-11-14 22:13:20 UTC",
+                          "2023-11-14 22:13:20 UTC",
+                          "1",
+                          "500000",
+                          "0",
+                          "0x000000000007",
+                          "0x000000000008",
+                          "9",
+                          "",
+                          "psql",
+                          "2",
+                          "7"}};
   CHECK(rows_of(f, "SHOW CLIENTS") == expected);
   CHECK(rows_of(f, "SHOW SOCKETS")[0][4] == "cl_active");
   CHECK(rows_of(f, "SHOW ACTIVE_SOCKETS").size() == 1);
@@ -73,9 +92,10 @@ TEST_CASE("SHOW POOLS and SHOW DATABASES hold the console's own line", "[admin]"
   pool.maxwait = 2s + 1us;
   pool.pool_mode = config::PoolMode::transaction;
   f.world.pools_ = {pool};
-  CHECK(rows_of(f, "SHOW POOLS") ==
-        Rows{{"shop", "joe", "0", "0", "0", "0", "0", "0", "0", "3", "0", "0", "0", "2", "1", "transaction", "NULL"},
-             {"pgbouncer", "pgbouncer", "1", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0", "statement", "NULL"}});
+  CHECK(rows_of(f, "SHOW POOLS") == Rows{{"shop", "joe", "0", "0", "0", "0", "0", "0", "0", "3",
+                                          "0", "0", "0", "2", "1", "transaction", "NULL"},
+                                         {"pgbouncer", "pgbouncer", "1", "0", "0", "0", "0", "0",
+                                          "0", "0", "0", "0", "0", "0", "0", "statement", "NULL"}});
   DatabaseRow database;
   database.database.name = "shop";
   database.database.dbname = "store";
@@ -85,9 +105,10 @@ TEST_CASE("SHOW POOLS and SHOW DATABASES hold the console's own line", "[admin]"
   database.paused = true;
   f.world.databases_ = {database};
   CHECK(rows_of(f, "SHOW DATABASES") ==
-        Rows{{"shop", "a,b", "5432", "store", "NULL", "4", "0", "0", "3600", "NULL", "round-robin", "0", "2", "0", "0", "1", "0"},
-             {"pgbouncer", "NULL", "6432", "pgbouncer", "pgbouncer", "2", "0", "0", "3600", "statement", "NULL", "0", "0", "0",
-              "1", "0", "0"}});
+        Rows{{"shop", "a,b", "5432", "store", "NULL", "4", "0", "0", "3600", "NULL", "round-robin",
+              "0", "2", "0", "0", "1", "0"},
+             {"pgbouncer", "NULL", "6432", "pgbouncer", "pgbouncer", "2", "0", "0", "3600",
+              "statement", "NULL", "0", "0", "0", "1", "0", "0"}});
 }
 
 TEST_CASE("SHOW USERS shows what [users] says", "[admin]") {
@@ -142,18 +163,21 @@ TEST_CASE("the small SHOW commands", "[admin]") {
   std::string lists;
   for (const auto& row : rows_of(f, "SHOW LISTS")) lists += row[0] + " ";
   CHECK(lists ==
-        "databases users peers pools peer_pools free_clients used_clients login_clients free_servers used_servers dns_names "
+        "databases users peers pools peer_pools free_clients used_clients login_clients "
+        "free_servers used_servers dns_names "
         "dns_zones dns_queries dns_pending ");
   CHECK(rows_of(f, "SHOW DNS_HOSTS").empty());
   CHECK(rows_of(f, "SHOW PEER_POOLS").empty());
   CHECK(rows_of(f, "SHOW ROUTING") == Rows{{"shop", "replica", "read", "7"}});
   CHECK(rows_of(f, "SHOW PGWEIR") == Rows{{"version", "0.1"}});
-  CHECK(rows_of(f, "EXPLAIN ROUTE SELECT 1") == Rows{{"shop", "replica", "h2:5432", "read", "SELECT 1", "t", "", ""}});
+  CHECK(rows_of(f, "EXPLAIN ROUTE SELECT 1") ==
+        Rows{{"shop", "replica", "h2:5432", "read", "SELECT 1", "t", "", ""}});
   f.world.settings_->peers.emplace(1, config::Peer{1, "h", 6432, 0});
   CHECK(rows_of(f, "SHOW PEERS") == Rows{{"1", "h", "6432", "0"}});
   bool seen = false;
   for (const auto& row : rows_of(f, "SHOW CONFIG")) {
-    if (row[0] == "listen_port") CHECK(row == std::vector<std::string>{"listen_port", "6432", "6432", "no"});
+    if (row[0] == "listen_port")
+      CHECK(row == std::vector<std::string>{"listen_port", "6432", "6432", "no"});
     seen = seen || row == std::vector<std::string>{"max_client_conn", "100", "100", "yes"};
   }
   CHECK(seen);
@@ -172,6 +196,7 @@ TEST_CASE("SHOW NODES gives lag in microseconds, and NULL for what is not known"
   node.lag_p999 = 1s;
   node.weight = 1;
   f.world.nodes_ = {node};
-  CHECK(rows_of(f, "SHOW NODES") == Rows{{"shop", "h2:5432", "replica", "ok", "0/3000060", "1", "NULL", "0", "3000", "0", "0",
-                                          "1000000", "0", "0", "0", "0", "1", ""}});
+  CHECK(rows_of(f, "SHOW NODES") ==
+        Rows{{"shop", "h2:5432", "replica", "ok", "0/3000060", "1", "NULL", "0", "3000", "0", "0",
+              "1000000", "0", "0", "0", "0", "1", ""}});
 }

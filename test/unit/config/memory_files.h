@@ -10,7 +10,8 @@ namespace pgweir::config {
 
 class MemoryFiles final : public IniSource {
  public:
-  MemoryFiles(std::initializer_list<std::pair<const std::string, std::string>> files) : files_(files) {}
+  MemoryFiles(std::initializer_list<std::pair<const std::string, std::string>> files)
+      : files_(files) {}
   Result<std::string> read(const std::string& path) const override {
     const auto found = files_.find(path);
     if (found == files_.end()) return Error(path + ": no such file");

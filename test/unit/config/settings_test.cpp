@@ -14,7 +14,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Result<Settings> load_text(const std::string& text) { return load(MemoryFiles{{"pgweir.ini", text}}, "pgweir.ini"); }
+Result<Settings> load_text(const std::string& text) {
+  return load(MemoryFiles{{"pgweir.ini", text}}, "pgweir.ini");
+}
 
 std::string error_of(const std::string& text) {
   Result<Settings> settings = load_text(text);
@@ -25,20 +27,34 @@ std::string error_of(const std::string& text) {
 
 TEST_CASE("all settings of PgBouncer 1.25 are known", "[config]") {
   constexpr const char* kNames =
-      "admin_users application_name_add_host auth_dbname auth_file auth_hba_file auth_ident_file auth_ldap_options auth_query "
-      "auth_type auth_user autodb_idle_timeout cancel_wait_timeout client_idle_timeout client_login_timeout client_tls13_ciphers "
-      "client_tls_ca_file client_tls_cert_file client_tls_key_file client_tls_ciphers client_tls_dheparams client_tls_ecdhcurve "
-      "client_tls_protocols client_tls_sslmode conffile default_pool_size disable_pqexec dns_max_ttl dns_nxdomain_ttl "
-      "dns_zone_check_period idle_transaction_timeout ignore_startup_parameters job_name listen_addr listen_backlog listen_port "
-      "log_connections log_disconnections log_pooler_errors log_stats logfile login_notify_message max_client_conn "
-      "max_db_client_connections max_db_connections max_packet_size max_prepared_statements max_user_client_connections "
-      "max_user_connections min_pool_size peer_id pidfile pkt_buf pool_mode pool_idle_timeout query_timeout query_wait_notify "
-      "query_wait_timeout reserve_pool_size reserve_pool_timeout resolv_conf sbuf_loopcnt scram_iterations server_check_delay "
-      "server_check_query server_connect_timeout server_fast_close server_idle_timeout server_lifetime server_login_retry "
-      "server_reset_query server_reset_query_always server_round_robin server_tls13_ciphers server_tls_ca_file "
-      "server_tls_cert_file server_tls_key_file server_tls_ciphers server_tls_protocols server_tls_sslmode so_reuseport "
-      "stats_period stats_users suspend_timeout syslog syslog_facility syslog_ident tcp_defer_accept tcp_keepalive tcp_keepcnt "
-      "tcp_keepidle tcp_keepintvl tcp_socket_buffer tcp_user_timeout track_extra_parameters transaction_timeout unix_socket_dir "
+      "admin_users application_name_add_host auth_dbname auth_file auth_hba_file auth_ident_file "
+      "auth_ldap_options auth_query "
+      "auth_type auth_user autodb_idle_timeout cancel_wait_timeout client_idle_timeout "
+      "client_login_timeout client_tls13_ciphers "
+      "client_tls_ca_file client_tls_cert_file client_tls_key_file client_tls_ciphers "
+      "client_tls_dheparams client_tls_ecdhcurve "
+      "client_tls_protocols client_tls_sslmode conffile default_pool_size disable_pqexec "
+      "dns_max_ttl dns_nxdomain_ttl "
+      "dns_zone_check_period idle_transaction_timeout ignore_startup_parameters job_name "
+      "listen_addr listen_backlog listen_port "
+      "log_connections log_disconnections log_pooler_errors log_stats logfile login_notify_message "
+      "max_client_conn "
+      "max_db_client_connections max_db_connections max_packet_size max_prepared_statements "
+      "max_user_client_connections "
+      "max_user_connections min_pool_size peer_id pidfile pkt_buf pool_mode pool_idle_timeout "
+      "query_timeout query_wait_notify "
+      "query_wait_timeout reserve_pool_size reserve_pool_timeout resolv_conf sbuf_loopcnt "
+      "scram_iterations server_check_delay "
+      "server_check_query server_connect_timeout server_fast_close server_idle_timeout "
+      "server_lifetime server_login_retry "
+      "server_reset_query server_reset_query_always server_round_robin server_tls13_ciphers "
+      "server_tls_ca_file "
+      "server_tls_cert_file server_tls_key_file server_tls_ciphers server_tls_protocols "
+      "server_tls_sslmode so_reuseport "
+      "stats_period stats_users suspend_timeout syslog syslog_facility syslog_ident "
+      "tcp_defer_accept tcp_keepalive tcp_keepcnt "
+      "tcp_keepidle tcp_keepintvl tcp_socket_buffer tcp_user_timeout track_extra_parameters "
+      "transaction_timeout unix_socket_dir "
       "unix_socket_group unix_socket_mode user verbose";
   const std::string names(kNames);
   std::size_t known = 0;
@@ -59,7 +75,8 @@ TEST_CASE("settings that only a restart changes are PgBouncer's", "[config]") {
     if (row.reload == Reload::restart) restart += std::string(row.name) + " ";
   }
   CHECK(restart ==
-        "disable_pqexec job_name listen_addr listen_backlog listen_port pidfile pkt_buf resolv_conf so_reuseport "
+        "disable_pqexec job_name listen_addr listen_backlog listen_port pidfile pkt_buf "
+        "resolv_conf so_reuseport "
         "track_extra_parameters unix_socket_dir unix_socket_group unix_socket_mode user ");
 }
 
@@ -175,20 +192,29 @@ TEST_CASE("a load fails with file, line, the value and what was expected", "[con
         "pgweir.ini:2: pool_mode = \"trx\": expected session, transaction or statement");
   CHECK(error_of("[pgbouncer]\nno_such = 1\n") == "pgweir.ini:2: unknown setting no_such");
   CHECK(error_of("[other]\nk = 1\n") ==
-        "pgweir.ini:2: unknown section [other]: expected databases, users, pgbouncer, pgweir or peers");
-  CHECK(error_of("[databases]\npgbouncer = host=x\n") == "pgweir.ini:2: database pgbouncer: the name belongs to the console");
-  CHECK(error_of("[databases]\na = host=x nope=1\n") == "pgweir.ini:2: database a: unknown option nope");
-  CHECK(error_of("[databases]\na = port=x\n") == "pgweir.ini:2: database a: port = \"x\": expected a number from 1 to 65535");
+        "pgweir.ini:2: unknown section [other]: expected databases, users, pgbouncer, pgweir or "
+        "peers");
+  CHECK(error_of("[databases]\npgbouncer = host=x\n") ==
+        "pgweir.ini:2: database pgbouncer: the name belongs to the console");
+  CHECK(error_of("[databases]\na = host=x nope=1\n") ==
+        "pgweir.ini:2: database a: unknown option nope");
+  CHECK(error_of("[databases]\na = port=x\n") ==
+        "pgweir.ini:2: database a: port = \"x\": expected a number from 1 to 65535");
   CHECK(error_of("[databases]\na = replica_host=h:\n") ==
-        "pgweir.ini:2: database a: replica_host = \"h:\": port of h: expected a number from 1 to 65535");
-  CHECK(error_of("[databases]\na = host=h replica_host=h\n") == "pgweir.ini:2: database a: replica_host: h:5432 is in host too");
-  CHECK(error_of("[databases]\na = replica_host=h,h:5432\n") == "pgweir.ini:2: database a: replica_host: h:5432 is there twice");
+        "pgweir.ini:2: database a: replica_host = \"h:\": port of h: expected a number from 1 to "
+        "65535");
+  CHECK(error_of("[databases]\na = host=h replica_host=h\n") ==
+        "pgweir.ini:2: database a: replica_host: h:5432 is in host too");
+  CHECK(error_of("[databases]\na = replica_host=h,h:5432\n") ==
+        "pgweir.ini:2: database a: replica_host: h:5432 is there twice");
   CHECK(error_of("[users]\nu = pool_mode=x\n") ==
         "pgweir.ini:2: user u: pool_mode = \"x\": expected session, transaction or statement");
-  CHECK(error_of("[peers]\n0 = host=x\n") == "pgweir.ini:2: peer 0: expected a number from 1 to 16383");
+  CHECK(error_of("[peers]\n0 = host=x\n") ==
+        "pgweir.ini:2: peer 0: expected a number from 1 to 16383");
   CHECK(error_of("[peers]\n1 = port=1\n") == "pgweir.ini:2: peer 1: expected host=");
   CHECK(error_of("[pgbouncer]\nclient_tls_sslmode = require\n") ==
-        "pgweir.ini:2: client_tls_sslmode = \"require\": this version can't do that, and going on without it would be less safe than asked for");
+        "pgweir.ini:2: client_tls_sslmode = \"require\": this version can't do that, and going on "
+        "without it would be less safe than asked for");
 }
 
 TEST_CASE("a reload keeps what only a restart changes", "[config]") {
@@ -221,13 +247,16 @@ TEST_CASE("SET changes one setting, and answers success for those of a restart",
   CHECK_FALSE(apply_set(settings, "nope", "1").ok());
 }
 
-TEST_CASE("SHOW CONFIG lists values, defaults and what can be changed, but no password", "[config]") {
+TEST_CASE("SHOW CONFIG lists values, defaults and what can be changed, but no password",
+          "[config]") {
   Settings settings = defaults();
   settings.monitor_password = "secret";
   settings.stats_period = 1500ms;
   for (const ConfigRow& row : show_config(settings)) {
-    if (row.key == "unix_socket_mode") CHECK((row.value == "511" && row.fallback == "0777" && !row.changeable));
-    if (row.key == "stats_period") CHECK((row.value == "1.5" && row.fallback == "60" && row.changeable));
+    if (row.key == "unix_socket_mode")
+      CHECK((row.value == "511" && row.fallback == "0777" && !row.changeable));
+    if (row.key == "stats_period")
+      CHECK((row.value == "1.5" && row.fallback == "60" && row.changeable));
     if (row.key == "monitor_password") CHECK(row.value == "****");
     if (row.key == "auth_type") CHECK(row.value == "md5");
   }
@@ -240,7 +269,8 @@ TEST_CASE("comma lists are asked by whole names", "[config]") {
   CHECK_FALSE(listed("a,,b", ""));
 }
 
-TEST_CASE("the sample file loads, and with its comments taken off it says the defaults", "[config]") {
+TEST_CASE("the sample file loads, and with its comments taken off it says the defaults",
+          "[config]") {
   const std::string sample = sample_file();
   CHECK(error_of(sample) == "");
   std::string active;
@@ -259,7 +289,8 @@ TEST_CASE("the sample file loads, and with its comments taken off it says the de
   const Settings expected = defaults();
   for (const Row& row : setting_rows()) {
     INFO(row.name);
-    if (row.effect == Effect::full && row.name != "conffile") CHECK(row.get(*loaded) == row.get(expected));
+    if (row.effect == Effect::full && row.name != "conffile")
+      CHECK(row.get(*loaded) == row.get(expected));
   }
 }
 

@@ -17,7 +17,8 @@ TEST_CASE("times are seconds, or have a unit", "[config]") {
   CHECK(*parse_duration("1min") == 60s);
   CHECK(*parse_duration("1.5h") == 90min);
   CHECK(*parse_duration("0") == 0s);
-  for (const char* bad : {"", "s", "-1", "1x", "1e3", "0x10", "nan", "inf", "1 2", "1.2.3", "99999999999999", "."}) {
+  for (const char* bad :
+       {"", "s", "-1", "1x", "1e3", "0x10", "nan", "inf", "1 2", "1.2.3", "99999999999999", "."}) {
     INFO(bad);
     CHECK_FALSE(parse_duration(bad));
   }
@@ -69,19 +70,27 @@ TEST_CASE("what would be unsafe to ignore is refused", "[config]") {
     CHECK(parse_value<AuthType>(type, {}).error().text() ==
           "this version can't do that, and going on without it would be less safe than asked for");
   }
-  for (const char* mode : {"require", "verify-ca", "verify-full"}) CHECK_FALSE(parse_value<TlsMode>(mode, {}));
+  for (const char* mode : {"require", "verify-ca", "verify-full"})
+    CHECK_FALSE(parse_value<TlsMode>(mode, {}));
   CHECK(*parse_value<TlsMode>("prefer", {}) == TlsMode::prefer);
 }
 
 TEST_CASE("hosts come with or without a port, in brackets when they are IPv6", "[config]") {
-  Result<std::vector<HostPort>> hosts = parse_hosts("h1:5433,[::1]:5434,[::1],::2,h2,/unix/dir,/d:6", 5432);
+  Result<std::vector<HostPort>> hosts =
+      parse_hosts("h1:5433,[::1]:5434,[::1],::2,h2,/unix/dir,/d:6", 5432);
   REQUIRE(hosts);
-  CHECK(*hosts == std::vector<HostPort>{{"h1", 5433}, {"::1", 5434}, {"::1", 5432}, {"::2", 5432}, {"h2", 5432},
-                                        {"/unix/dir", 5432}, {"/d", 6}});
+  CHECK(*hosts == std::vector<HostPort>{{"h1", 5433},
+                                        {"::1", 5434},
+                                        {"::1", 5432},
+                                        {"::2", 5432},
+                                        {"h2", 5432},
+                                        {"/unix/dir", 5432},
+                                        {"/d", 6}});
   CHECK((*hosts)[1].text() == "[::1]:5434");
   CHECK((*hosts)[0].text() == "h1:5433");
   CHECK((*hosts)[5].is_unix());
-  for (const char* bad : {"", "h1,", ",h1", "h1:", "h1:x", "h1:0", "h1:65536", "[::1", "[::1]x", ":5432"}) {
+  for (const char* bad :
+       {"", "h1,", ",h1", "h1:", "h1:x", "h1:0", "h1:65536", "[::1", "[::1]x", ":5432"}) {
     INFO(bad);
     CHECK_FALSE(parse_hosts(bad, 5432));
   }

@@ -1,5 +1,5 @@
-// Writes what is generated of the documents: write_docs [--check] SOURCE_FOLDER. With --check nothing is
-// written, and the exit code is 1 when something is behind.
+// Writes what is generated of the documents: write_docs [--check] SOURCE_FOLDER. With --check
+// nothing is written, and the exit code is 1 when something is behind.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "config/settings_table.h"
 
+using pgweir::concat;
 using pgweir::Error;
 using pgweir::Result;
-using pgweir::concat;
 
 namespace {
 
@@ -74,7 +74,9 @@ int main(int argc, char** argv) {
   }
   const std::string root = argv[argc - 1];
   bool good = settle(root + "/etc/pgweir.ini", pgweir::config::sample_file(), check);
-  good = settle_page(root + "/docs/configuration.md", pgweir::config::reference_blocks(), check) && good;
-  good = settle_page(root + "/docs/admin-console.md", pgweir::admin::reference_blocks(), check) && good;
+  good = settle_page(root + "/docs/configuration.md", pgweir::config::reference_blocks(), check) &&
+         good;
+  good = settle_page(root + "/docs/admin-console.md", pgweir::admin::reference_blocks(), check) &&
+         good;
   return good ? 0 : 1;
 }
