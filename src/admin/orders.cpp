@@ -113,7 +113,7 @@ Result<Answer> give_order(const Call& call) {
 bool is_ignored_set(std::string_view name) noexcept {
   for (std::string_view ignored :
        {"client_encoding", "default_transaction_isolation", "standard_conforming_strings",
-        "datestyle", "timezone", "extra_float_digits"}) {
+        "datestyle", "timezone", "extra_float_digits", "application_name"}) {
     if (equals_ignoring_case(name, ignored)) return true;
   }
   return false;
