@@ -181,7 +181,8 @@ ClientSession::Seen ClientSession::examine_message(char type, Bytes body) {
   DatabaseContext& database = *pool_->database;
   switch (type) {
     case kQuery:
-      unit_->join(classify(protocol::Reader(body).cstring()), database.learned);
+      unit_->query = classify(protocol::Reader(body).cstring());
+      unit_->join(unit_->query, database.learned);
       return Seen::whole;
     case kParse: {
       const auto parse = protocol::parse_parse(body);

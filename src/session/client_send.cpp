@@ -1,4 +1,6 @@
 // Messages towards the server that is bound: names of statements are translated, what was sent is remembered.
+#include <utility>
+
 #include "base/text.h"
 #include "protocol/extended.h"
 #include "protocol/framer.h"
@@ -223,7 +225,7 @@ void ClientSession::send_message(char type, Bytes message) {
 
 void ClientSession::send_query(Bytes message) {
   const Bytes text = protocol::Reader(message.substr(protocol::kHeaderSize)).cstring();
-  if (split() && !on_replica_) note_sent(classify(text));
+  if (split() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text));
   unnamed_.reset();
   server_->forget_unnamed();
   if (const std::string name = deallocated_name(text); !name.empty()) {

@@ -11,6 +11,7 @@ void Unit::clear() noexcept {
   reads_.clear();
   reads_all_ = false;
   parsed_.clear();
+  query.reset();
   executes = false;
 }
 

@@ -36,6 +36,8 @@ class Unit {
   std::vector<std::pair<std::string, StatementRef>>& parsed() noexcept { return parsed_; }
   /// Something is bound or executed: the unit does more than parse and describe.
   bool executes = false;
+  /// The class of the simple query that the unit is; taken when it is sent, so that its text is read once.
+  std::shared_ptr<const sql::StatementClass> query;
   /// A standby refused what the primary then ran.
   void learn(LearnedShapes& learned) const;
 
