@@ -97,6 +97,13 @@ sql::Volatility CatalogView::function(Bytes schema, Bytes name, int arguments) c
   return worst;
 }
 
+sql::RelationFacts DoubtfulCatalog::relation(Bytes schema, Bytes name) const noexcept {
+  sql::RelationFacts facts = snapshot_->relation(schema, name);
+  if (facts.is_view || facts.hides_volatile) return {};
+  facts.writes_more = facts.known;
+  return facts;
+}
+
 bool CatalogView::serializable(Bytes role) const noexcept {
   return all_serializable_ || std::find(serializable_roles_.begin(), serializable_roles_.end(), role) != serializable_roles_.end();
 }

@@ -72,4 +72,17 @@ class CatalogView final : public sql::Catalog {
 
 Result<std::shared_ptr<const CatalogView>> build_catalog(const CatalogRows& rows, std::uint64_t generation);
 
+/// A snapshot while DDL has passed by that it may not show: plain tables are what they were, functions and
+/// views count as unknown, and what is written counts as written to all tables.
+class DoubtfulCatalog final : public sql::Catalog {
+ public:
+  explicit DoubtfulCatalog(std::shared_ptr<const CatalogView> snapshot) : snapshot_(std::move(snapshot)) {}
+  sql::RelationFacts relation(Bytes schema, Bytes name) const noexcept override;
+  sql::Volatility function(Bytes, Bytes, int) const noexcept override { return sql::Volatility::unknown; }
+  bool hides_writes() const noexcept override { return true; }
+
+ private:
+  std::shared_ptr<const CatalogView> snapshot_;
+};
+
 }  // namespace pgweir::routing

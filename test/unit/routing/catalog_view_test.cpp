@@ -72,6 +72,18 @@ TEST_CASE("hidden writes and serializable roles are told", "[routing]") {
   CHECK(built({row("s", nullptr, nullptr, nullptr)})->serializable("anybody"));
 }
 
+TEST_CASE("pitfall 13: while DDL may be unseen, functions and views are unknown and every write marks all", "[routing]") {
+  const DoubtfulCatalog doubtful(built({row("r", "public", "t", "0"), row("r", "public", "v", "2"), row("f", "public", "f", "s", "0:0")}));
+  CHECK(doubtful.relation("", "t").known);
+  CHECK(doubtful.relation("", "t").on_replicas);
+  CHECK(doubtful.relation("", "t").writes_more);
+  CHECK_FALSE(doubtful.relation("", "t").reads_more);
+  CHECK_FALSE(doubtful.relation("", "v").known);
+  CHECK_FALSE(doubtful.relation("", "w").known);
+  CHECK(doubtful.function("", "f", 0) == Volatility::unknown);
+  CHECK(doubtful.hides_writes());
+}
+
 TEST_CASE("rows that don't come from the catalog query are refused", "[routing]") {
   CHECK_FALSE(build_catalog({{std::optional<std::string>("r")}}, 1));
   CHECK_FALSE(build_catalog({row("x", "a", "b", "0")}, 1));

@@ -1,0 +1,249 @@
+#include "monitor/cluster_model.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "monitor/queries.h"
+
+namespace pgweir::monitor {
+
+ClusterModel::ClusterModel(const std::vector<Member>& members) {
+  for (const Member& member : members) entries_.push_back({.node = NodeModel(member.id, member.name), .stray = false, .said = {}});
+}
+
+NodeModel* ClusterModel::find(NodeId id) noexcept {
+  for (Entry& entry : entries_) {
+    if (entry.node.id() == id) return &entry.node;
+  }
+  return nullptr;
+}
+
+NodeModel& ClusterModel::node(NodeId id) {
+  NodeModel* found = find(id);
+  ENSURE(found != nullptr);
+  return *found;
+}
+
+bool ClusterModel::round_done() const noexcept {
+  return std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.node.answered_ever(); });
+}
+
+void ClusterModel::observed(NodeId id, const Observation& seen, Time asked, Time now) {
+  NodeModel& seen_node = node(id);
+  const bool was_several = seen_node.several();
+  seen_node.observed(seen, asked, now);
+  if (seen_node.several() && !was_several) {
+    say(LogLevel::warning, concat({"node ", seen_node.name(), ": the address answers for more than one instance, so its "
+                                   "replay position can't be relied on; it serves only reads that need no token"}));
+  }
+  elect(now);
+  if (id == primary_ && seen_node.claims_primary()) {
+    track_identity(seen_node);
+    for (Entry& entry : entries_) {
+      if (entry.node.in_recovery()) entry.node.follow_primary(seen.lsn, asked, now);
+    }
+  }
+  say_exclusions();
+}
+
+void ClusterModel::failed(NodeId id, const Error& why, Time now) {
+  NodeModel& node_failed = node(id);
+  node_failed.failed(why);
+  elect(now);
+}
+
+void ClusterModel::compared(NodeId id, NodeSettings settings, Time) {
+  node(id).compared(std::move(settings));
+  say_exclusions();
+}
+
+void ClusterModel::server_seen(NodeId id, std::string system_id, std::string started_at, Time now) {
+  node(id).server_seen(std::move(system_id), std::move(started_at), now);
+}
+
+bool ClusterModel::primary_healthy() const noexcept {
+  return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
+    return entry.node.id() == primary_ && entry.node.claims_primary() && entry.node.seen().system_id == system_id_;
+  });
+}
+
+void ClusterModel::elect(Time now) {
+  if (!primary_) {
+    if (NodeModel* first = elect_first()) adopt(*first, "is the primary");
+    return;
+  }
+  if (primary_healthy()) {
+    primary_lost_ = {};
+    for (Entry& entry : entries_) entry.stray = entry.node.claims_primary() && entry.node.id() != primary_;
+    return;
+  }
+  if (primary_lost_ == Time{}) primary_lost_ = now;
+  if (NodeModel* successor = elect_successor(now)) {
+    adopt(*successor, "was promoted and is the primary now");
+    return;
+  }
+  // It answers, with another system identifier: a cluster made anew under the same address.
+  NodeModel& known = node(primary_);
+  if (known.claims_primary() && now - primary_lost_ >= kStrayPatience) adopt(known, "is the primary of a new cluster");
+}
+
+NodeModel* ClusterModel::elect_first() {
+  if (!round_done()) return nullptr;
+  std::vector<NodeModel*> claimants;
+  for (Entry& entry : entries_) {
+    if (entry.node.claims_primary()) claimants.push_back(&entry.node);
+  }
+  if (claimants.size() == 1) return claimants.front();
+  std::vector<NodeModel*> followed;
+  for (NodeModel* claimant : claimants) {
+    if (followers(*claimant) > 0) followed.push_back(claimant);
+  }
+  if (followed.size() == 1) return followed.front();
+  const bool undecided = !claimants.empty();
+  if (undecided && !undecided_) {
+    std::string names;
+    for (const NodeModel* claimant : claimants) names += (names.empty() ? "" : ", ") + claimant->name();
+    say(LogLevel::error, concat({"several nodes say that they are the primary (", names, ") and the replicas don't tell which: "
+                                 "nothing is written until only one does"}));
+  }
+  undecided_ = undecided;
+  return nullptr;
+}
+
+NodeModel* ClusterModel::elect_successor(Time now) {
+  const bool patience_over = now - primary_lost_ >= kStrayPatience;
+  NodeModel* best = nullptr;
+  bool tie = false;
+  for (Entry& entry : entries_) {
+    NodeModel& claimant = entry.node;
+    if (!claimant.claims_primary() || claimant.id() == primary_) continue;
+    if (claimant.seen().system_id != system_id_ || claimant.seen().timeline < timeline_) continue;
+    if (entry.stray && !patience_over && followers(claimant) == 0) continue;
+    tie = best != nullptr && best->seen().timeline == claimant.seen().timeline;
+    if (!best || claimant.seen().timeline > best->seen().timeline) best = &claimant;
+  }
+  return tie ? nullptr : best;
+}
+
+std::size_t ClusterModel::followers(const NodeModel& claimant) const noexcept {
+  std::size_t count = 0;
+  for (const Entry& entry : entries_) {
+    const bool follows = entry.node.in_recovery() && entry.node.seen().system_id == claimant.seen().system_id &&
+                         entry.node.seen().timeline == claimant.seen().timeline;
+    if (follows) ++count;
+  }
+  return count;
+}
+
+void ClusterModel::adopt(NodeModel& chosen, std::string_view how) {
+  say(LogLevel::log, concat({"node ", chosen.name(), " ", how, " (timeline ", std::to_string(chosen.seen().timeline), ")"}));
+  primary_ = chosen.id();
+  primary_lost_ = {};
+  undecided_ = false;
+  system_id_ = chosen.seen().system_id;
+  started_at_.clear();  // So that the identity is a new one.
+  for (Entry& entry : entries_) entry.stray = false;
+  track_identity(chosen);
+}
+
+void ClusterModel::track_identity(NodeModel& primary) {
+  const Observation& seen = primary.seen();
+  const bool same = seen.started_at == started_at_ && seen.timeline == timeline_ && seen.system_id == system_id_;
+  // The page-boundary rule takes an LSN back by a header at most; beyond that the WAL was cut off.
+  constexpr std::uint64_t kHeaderBytesMax = 40;
+  const bool fell_back = seen.lsn.value + kHeaderBytesMax < lsn_.value;
+  if (same && !fell_back) {
+    lsn_ = std::max(lsn_, seen.lsn);
+    return;
+  }
+  if (identity_ != 0 && !started_at_.empty()) {
+    say(LogLevel::warning, concat({"node ", primary.name(), " was restarted: commits of its asynchronous transactions may be lost; "
+                                   "tokens are taken back to ", tokens::to_string(seen.lsn)}));
+  }
+  ++identity_;
+  started_at_ = seen.started_at;
+  timeline_ = seen.timeline;
+  system_id_ = seen.system_id;
+  geometry_ = seen.geometry;
+  lsn_ = identity_lsn_ = seen.lsn;
+  for (Entry& entry : entries_) entry.node.forget_lag();
+}
+
+std::string ClusterModel::exclusion(const NodeModel& node) const {
+  if (!primary_ || node.id() == primary_ || !node.up()) return {};
+  const NodeModel* primary = nullptr;
+  for (const Entry& entry : entries_) {
+    if (entry.node.id() == primary_) primary = &entry.node;
+  }
+  const Observation& seen = node.seen();
+  if (seen.system_id != system_id_) {
+    return concat({"it belongs to another cluster: system identifier ", seen.system_id, ", on the primary ", system_id_});
+  }
+  if (!seen.in_recovery) return concat({"it says that it is a primary (timeline ", std::to_string(seen.timeline), "), but ", primary->name(), " is"});
+  if (seen.timeline != timeline_) {
+    std::string text = concat({"it is on timeline ", std::to_string(seen.timeline), ", the primary on ", std::to_string(timeline_)});
+    if (!seen.timeline_certain) {
+      text += ", as far as this login may see: ";
+      text += kGrantHelp;
+      text += "the monitor's role tells at once";
+    }
+    return text;
+  }
+  if (!node.settings() || !primary->settings()) return "its settings are not compared with the primary's yet";
+  return difference(*node.settings(), *primary->settings());
+}
+
+void ClusterModel::say_exclusions() {
+  if (!primary_healthy()) return;
+  for (Entry& entry : entries_) {
+    std::string why = exclusion(entry.node);
+    const bool transient = why.empty() || !entry.node.settings();
+    if (transient && !entry.node.claims_primary()) why.clear();
+    if (why == entry.said) continue;
+    if (!why.empty()) {
+      const LogLevel level = entry.node.claims_primary() ? LogLevel::error : LogLevel::warning;
+      say(level, concat({"node ", entry.node.name(), " is not used: ", why}));
+    } else if (entry.node.id() != primary_ && entry.node.in_recovery() && entry.node.settings()) {
+      say(LogLevel::log, concat({"node ", entry.node.name(), " is used again"}));
+    } else {
+      continue;  // Not judged yet: say nothing until it is.
+    }
+    entry.said = std::move(why);
+  }
+}
+
+NodeId ClusterModel::assumed_primary() const noexcept {
+  if (undecided_ || !round_done()) return {};
+  for (const Entry& entry : entries_) {
+    if (!entry.node.in_recovery()) return entry.node.id();
+  }
+  return {};
+}
+
+routing::ClusterView ClusterModel::view(Time now) {
+  routing::ClusterView view;
+  view.identity = identity_;
+  view.identity_lsn = identity_lsn_;
+  view.timeline = timeline_;
+  view.system_id = system_id_;
+  view.geometry = geometry_;
+  view.primary = primary_ ? primary_ : assumed_primary();
+  if (NodeModel* primary = find(primary_); primary && primary->in_recovery()) view.primary = {};
+  for (Entry& entry : entries_) {
+    routing::NodeView node = entry.node.view(now);
+    node.excluded = exclusion(entry.node);
+    if (entry.node.answered_ever()) {
+      node.role = !entry.node.up()          ? routing::Role::down
+                  : entry.node.in_recovery() ? routing::Role::replica
+                  : node.id == primary_      ? routing::Role::primary
+                                             : routing::Role::unknown;
+    }
+    if (node.id == primary_) node.replayed = lsn_;
+    node.eligible = primary_ && node.role == routing::Role::replica && node.id != primary_ && node.excluded.empty();
+    view.nodes.push_back(std::move(node));
+  }
+  return view;
+}
+
+}  // namespace pgweir::monitor

@@ -1,0 +1,65 @@
+// What is known of one node: its last observation, its lag, and why it is not used. Pure: observations and times in.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "monitor/lag_sampler.h"
+#include "monitor/observation.h"
+
+namespace pgweir::monitor {
+
+class NodeModel {
+ public:
+  NodeModel(NodeId id, std::string name) : id_(id), name_(std::move(name)) {}
+
+  /// It answered. What is known of another instance behind the same name is forgotten: LSNs only grow within one identity.
+  void observed(const Observation& seen, Time asked, Time now);
+  /// It did not answer, or with an error.
+  void failed(const Error& why);
+  void compared(NodeSettings settings) { settings_ = std::move(settings); }
+  void follow_primary(tokens::Lsn lsn, Time asked, Time now) { lag_.primary_at(lsn, asked, now); }
+  Time behind_since() const noexcept { return lag_.behind_since(); }
+  void forget_lag() noexcept { lag_.forget(); }
+
+  /// A server found (system_id, started_at) behind this node's address. If the next poll asked after that still differs,
+  /// and the difference is not a restart that the poll now shows, the address hides several instances.
+  void server_seen(std::string system_id, std::string started_at, Time now);
+  bool doubted() const noexcept { return doubt_.has_value(); }
+
+  NodeId id() const noexcept { return id_; }
+  const std::string& name() const noexcept { return name_; }
+  bool answered_ever() const noexcept { return tried_; }     ///< Answered or failed at least once.
+  bool up() const noexcept { return up_; }
+  bool in_recovery() const noexcept { return up_ && seen_.in_recovery; }
+  bool claims_primary() const noexcept { return up_ && !seen_.in_recovery; }
+  bool several() const noexcept { return several_; }
+  /// The last observation; what it says is stale while the node is down.
+  const Observation& seen() const noexcept { return seen_; }
+  const std::optional<NodeSettings>& settings() const noexcept { return settings_; }
+  const std::string& last_error() const noexcept { return last_error_; }
+
+  /// Role, eligibility and exclusion are the cluster's to say.
+  routing::NodeView view(Time now);
+
+ private:
+  struct Doubt {
+    std::string system_id;
+    std::string started_at;
+    Time at;
+  };
+  void judge_doubt(const std::string& previous_system, const std::string& previous_start, Time asked);
+
+  NodeId id_;
+  std::string name_;
+  Observation seen_;
+  bool tried_ = false;
+  bool up_ = false;
+  bool several_ = false;
+  std::optional<NodeSettings> settings_;
+  std::optional<Doubt> doubt_;
+  LagSampler lag_;
+  std::string last_error_;
+};
+
+}  // namespace pgweir::monitor

@@ -1,0 +1,119 @@
+#include "monitor/catalog_loader.h"
+
+#include <catch2/catch.hpp>
+
+#include "fake_prober.h"
+
+namespace pgweir::monitor {
+namespace {
+
+constexpr NodeId kA{1};
+
+struct World {
+  World() { prober.nodes["a"].catalog = {{"r", "public", "t", "0", std::nullopt}, {"f", "public", "f", "s", "0:0"}}; }
+  Time turn(int ms) { return loader.turn(kA, &address, at_ms(ms)); }
+  void load(int ms) {
+    turn(ms);
+    prober.answer_all();
+    turn(ms);
+  }
+  std::size_t asked() const { return prober.count("a", routing::kCatalogQuery); }
+
+  FakeProber prober;
+  FakeLog log;
+  io::Address address{.host = "a", .port = 5432};
+  CatalogLoader loader{{prober, log}, {.user = "monitor", .password = {}, .dbname = "shop"}};
+};
+
+TEST_CASE("until a catalog is loaded there is none", "[monitor]") {
+  World world;
+  CHECK_FALSE(world.loader.catalog());
+  CHECK(world.loader.turn({}, nullptr, at_ms(0)) == kNever);
+  world.load(0);
+  REQUIRE(world.loader.catalog());
+  CHECK(world.loader.catalog()->relation("", "t").known);
+  CHECK(world.loader.certain());
+}
+
+TEST_CASE("the catalog is read again after the refresh time", "[monitor]") {
+  World world;
+  world.load(0);
+  CHECK(world.turn(1) == at_ms(60'000));
+  CHECK(world.asked() == 0);
+  const std::uint64_t before = world.loader.generation();
+  world.load(60'000);
+  CHECK(world.loader.generation() > before);
+}
+
+TEST_CASE("pitfall 13: from the dispatch of DDL to a snapshot begun after its end the catalog is in doubt", "[monitor]") {
+  World world;
+  world.load(0);
+  const std::uint64_t generation = world.loader.generation();
+  world.loader.ddl_began();
+  CHECK_FALSE(world.loader.certain());
+  CHECK(world.loader.generation() > generation);
+  CHECK(world.loader.catalog()->hides_writes());
+  CHECK(world.loader.catalog()->function("", "f", 0) == sql::Volatility::unknown);
+  CHECK(world.loader.view()->function("", "f", 0) == sql::Volatility::stable);
+  world.turn(1000);
+  CHECK(world.asked() == 0);  // A snapshot begun now would prove nothing.
+  world.loader.ddl_ended();
+  world.load(1001);
+  CHECK(world.loader.certain());
+  CHECK_FALSE(world.loader.catalog()->hides_writes());
+}
+
+TEST_CASE("pitfall 13: a snapshot that was being read when the DDL ended does not count", "[monitor]") {
+  World world;
+  world.load(0);
+  world.turn(60'000);
+  REQUIRE(world.asked() == 1);
+  world.loader.ddl_seen();
+  world.prober.answer_all();
+  world.turn(60'001);
+  CHECK_FALSE(world.loader.certain());
+  world.load(61'000);
+  CHECK(world.loader.certain());
+}
+
+TEST_CASE("DDL in a loop does not make the primary read its catalog in a loop", "[monitor]") {
+  World world;
+  int loads = 0;
+  for (int ms = 0; ms < 1000; ++ms) {
+    world.loader.ddl_seen();
+    world.turn(ms);
+    if (world.asked() > 0) ++loads;
+    world.prober.answer_all();
+  }
+  CHECK(loads <= 21);
+  CHECK(loads >= 10);
+}
+
+TEST_CASE("a catalog that can't be read is one log line and keeps the last snapshot", "[monitor]") {
+  World world;
+  world.load(0);
+  world.prober.nodes["a"].error = Error("53300", "too many connections");
+  for (int i = 1; i < 20; ++i) world.load(i * 60'000);
+  CHECK(world.log.count("can't be read") == 1);
+  CHECK(world.loader.view());
+  world.prober.nodes["a"].error.reset();
+  world.load(3'000'000);
+  CHECK(world.loader.certain());
+}
+
+TEST_CASE("another primary has its catalog read before the old snapshot is trusted again", "[monitor]") {
+  World world;
+  world.load(0);
+  world.prober.nodes["b"].catalog = {};
+  const io::Address other{.host = "b", .port = 5432};
+  world.loader.turn(NodeId{2}, &other, at_ms(1));
+  CHECK_FALSE(world.loader.certain());
+  CHECK(world.prober.count("b", routing::kCatalogQuery) == 1);
+  world.prober.answer_all();
+  world.loader.turn(NodeId{2}, &other, at_ms(2));
+  CHECK(world.loader.certain());
+  CHECK_FALSE(world.loader.catalog()->relation("", "t").known);
+}
+
+}  // namespace
+}  // namespace pgweir::monitor

@@ -1,0 +1,317 @@
+#include "monitor/cluster_model.h"
+
+#include <catch2/catch.hpp>
+
+namespace pgweir::monitor {
+namespace {
+
+using routing::ClusterView;
+using routing::Role;
+using tokens::Lsn;
+
+constexpr NodeId kA{1};
+constexpr NodeId kB{2};
+constexpr NodeId kC{3};
+constexpr Time at(int ms) { return Time{std::chrono::seconds{1000} + std::chrono::milliseconds{ms}}; }
+
+Observation primary_at(std::uint64_t lsn, std::uint32_t timeline = 1) {
+  Observation seen;
+  seen.lsn = Lsn{lsn};
+  seen.system_id = "7";
+  seen.timeline = timeline;
+  seen.timeline_certain = true;
+  seen.started_at = "100/100";
+  return seen;
+}
+
+Observation replica_at(std::uint64_t lsn, std::uint32_t timeline = 1) {
+  Observation seen = primary_at(lsn, timeline);
+  seen.in_recovery = true;
+  return seen;
+}
+
+struct World {
+  void see(NodeId node, const Observation& seen, int ms) {
+    model.observed(node, seen, at(ms), at(ms));
+    if (!model.node(node).settings()) model.compared(node, {{"TimeZone", "UTC"}}, at(ms));
+  }
+  void fail(NodeId node, int ms) { model.failed(node, Error("connection refused"), at(ms)); }
+  ClusterView view(int ms = 0) { return model.view(at(ms)); }
+  /// A is the primary, B and C follow.
+  void settle() {
+    see(kA, primary_at(1000), 0);
+    see(kB, replica_at(900), 0);
+    see(kC, replica_at(900), 0);
+    see(kA, primary_at(1000), 0);
+    see(kB, replica_at(1000), 0);
+    see(kC, replica_at(1000), 0);
+  }
+  bool said(std::string_view part) {
+    for (const ClusterModel::Notice& notice : model.take_notices()) {
+      if (notice.text.find(part) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  ClusterModel model{{{kA, "a:1"}, {kB, "b:1"}, {kC, "c:1"}}};
+};
+
+TEST_CASE("no primary is named before every node has answered or failed", "[monitor]") {
+  World world;
+  CHECK_FALSE(world.view().primary);
+  world.see(kA, primary_at(1000), 0);
+  world.see(kB, replica_at(1000), 0);
+  CHECK_FALSE(world.view().primary);
+  CHECK_FALSE(world.model.round_done());
+  world.fail(kC, 10);
+  CHECK(world.view().primary == kA);
+  CHECK(world.view().identity == 1);
+  CHECK(world.view().identity_lsn == Lsn{1000});
+  CHECK(world.view().nodes[2].role == Role::down);
+}
+
+TEST_CASE("the node that is not in recovery is the primary whatever place it has in the configuration", "[monitor]") {
+  World world;
+  world.see(kA, replica_at(1000), 0);
+  world.see(kB, primary_at(1000), 0);
+  world.see(kC, replica_at(1000), 0);
+  const ClusterView view = world.view();
+  CHECK(view.primary == kB);
+  CHECK(view.nodes[0].eligible);
+  CHECK(view.nodes[1].role == Role::primary);
+  CHECK_FALSE(view.nodes[1].eligible);
+}
+
+TEST_CASE("pitfall 1: a replica promoted by mistake is excluded while the primary is healthy", "[monitor]") {
+  World world;
+  world.settle();
+  world.model.take_notices();
+  world.see(kB, primary_at(1010, 2), 100);
+  CHECK(world.view().primary == kA);
+  CHECK(world.view().nodes[1].role == Role::unknown);
+  CHECK_FALSE(world.view().nodes[1].eligible);
+  CHECK(world.view().nodes[1].excluded.find("says that it is a primary") != std::string::npos);
+  CHECK(world.said("node b:1 is not used"));
+  // A moment without an answer is not a failover to the stray.
+  world.fail(kA, 200);
+  CHECK(world.view().primary == kA);
+  CHECK(world.view().nodes[0].role == Role::down);
+  world.see(kA, primary_at(1020), 400);
+  world.see(kB, primary_at(1030, 2), 500);
+  CHECK(world.view().primary == kA);
+  CHECK(world.view().identity == 1);
+}
+
+TEST_CASE("pitfall 1: a claimant seen beside the primary takes over when replicas follow it or the primary stays away", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kB, primary_at(1010, 2), 100);
+  SECTION("replicas follow") {
+    world.fail(kA, 200);
+    world.see(kC, replica_at(1010, 2), 300);
+    CHECK(world.view().primary == kB);
+  }
+  SECTION("the primary stays away") {
+    world.fail(kA, 200);
+    world.see(kB, primary_at(1010, 2), 5'000);
+    CHECK(world.view().primary == kA);
+    world.see(kB, primary_at(1010, 2), 11'000);
+    CHECK(world.view().primary == kB);
+  }
+}
+
+TEST_CASE("a promotion after the primary's death is followed at once, and the identity changes", "[monitor]") {
+  World world;
+  world.settle();
+  world.fail(kA, 100);
+  CHECK(world.view().primary == kA);  // Its pools go on trying.
+  world.see(kB, primary_at(990, 2), 200);
+  const ClusterView view = world.view();
+  CHECK(view.primary == kB);
+  CHECK(view.identity == 2);
+  CHECK(view.identity_lsn == Lsn{990});
+  CHECK(view.timeline == 2);
+}
+
+TEST_CASE("an old primary that comes back is not written to", "[monitor]") {
+  World world;
+  world.settle();
+  world.fail(kA, 100);
+  world.see(kB, primary_at(990, 2), 200);
+  world.see(kA, primary_at(1000, 1), 300);
+  CHECK(world.view().primary == kB);
+  CHECK_FALSE(world.view().nodes[0].eligible);
+  world.fail(kB, 400);
+  world.see(kA, primary_at(1000, 1), 60'000);
+  CHECK(world.view().primary == kB);  // Its timeline is the older one: what was written since is not there.
+}
+
+TEST_CASE("a primary that is seen in recovery is none", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kA, replica_at(1000), 100);
+  CHECK_FALSE(world.view().primary);
+  world.see(kC, primary_at(1000, 2), 200);
+  CHECK(world.view().primary == kC);
+  CHECK_FALSE(world.view().nodes[0].eligible);  // Still on timeline 1.
+  world.see(kA, replica_at(1010, 2), 300);
+  CHECK(world.view().nodes[0].eligible);
+}
+
+TEST_CASE("pitfall 10: after a promotion a replica is eligible only once seen on the new timeline", "[monitor]") {
+  World world;
+  world.settle();
+  world.fail(kA, 100);
+  world.see(kB, primary_at(1000, 2), 200);
+  CHECK_FALSE(world.view().nodes[2].eligible);
+  Observation unsure = replica_at(1000, 1);
+  unsure.started_at = "200/200";
+  unsure.timeline_certain = false;
+  world.see(kC, unsure, 300);
+  CHECK(world.view().nodes[2].excluded.find("GRANT pg_monitor") != std::string::npos);
+  world.see(kC, replica_at(1000, 2), 400);
+  CHECK(world.view().nodes[2].eligible);
+}
+
+TEST_CASE("pitfall 10: a timeline once seen is not taken back by an older control file", "[monitor]") {
+  World world;
+  world.see(kA, primary_at(1000, 2), 0);
+  world.see(kB, replica_at(1000, 2), 0);
+  world.see(kC, replica_at(1000, 2), 0);
+  Observation receiver_gone = replica_at(1000, 1);
+  receiver_gone.timeline_certain = false;
+  world.see(kB, receiver_gone, 100);
+  CHECK(world.view().nodes[1].timeline == 2);
+  CHECK(world.view().nodes[1].eligible);
+}
+
+TEST_CASE("pitfall 1: two claimants at start are no primary unless replicas follow exactly one", "[monitor]") {
+  World world;
+  SECTION("nobody follows") {
+    world.see(kA, primary_at(1000, 1), 0);
+    world.see(kB, primary_at(1000, 2), 0);
+    world.fail(kC, 0);
+    CHECK_FALSE(world.view().primary);
+    CHECK(world.said("several nodes say that they are the primary"));
+    world.see(kA, primary_at(1000, 1), 100);
+    CHECK_FALSE(world.said("several nodes"));  // Once.
+    world.fail(kB, 200);
+    CHECK(world.view().primary == kA);
+  }
+  SECTION("one is followed") {
+    world.see(kA, primary_at(1000, 1), 0);
+    world.see(kB, primary_at(1000, 2), 0);
+    world.see(kC, replica_at(1000, 1), 0);
+    CHECK(world.view().primary == kA);
+  }
+  SECTION("replicas can't tell") {
+    world.see(kA, primary_at(1000, 1), 0);
+    world.see(kB, primary_at(1000, 1), 0);
+    world.see(kC, replica_at(1000, 1), 0);
+    CHECK_FALSE(world.view().primary);
+  }
+}
+
+TEST_CASE("pitfall 17: a restart of the primary changes the identity though the timeline stays", "[monitor]") {
+  World world;
+  world.settle();
+  Observation restarted = primary_at(950);
+  restarted.started_at = "200/200";
+  world.see(kA, restarted, 100);
+  CHECK(world.view().primary == kA);
+  CHECK(world.view().identity == 2);
+  CHECK(world.view().identity_lsn == Lsn{950});
+  CHECK(world.view().nodes[0].replayed == Lsn{950});
+  CHECK_FALSE(world.view().nodes[1].lag_known);
+}
+
+TEST_CASE("pitfall 17: an insert LSN that falls back is another identity", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kA, primary_at(1000 - 24), 100);  // The page-boundary rule.
+  CHECK(world.view().identity == 1);
+  CHECK(world.view().nodes[0].replayed == Lsn{1000});
+  world.see(kA, primary_at(900), 200);
+  CHECK(world.view().identity == 2);
+}
+
+TEST_CASE("a node of another cluster is never used", "[monitor]") {
+  World world;
+  Observation foreign = replica_at(1000);
+  foreign.system_id = "8";
+  world.see(kA, primary_at(1000), 0);
+  world.see(kB, replica_at(1000), 0);
+  world.see(kC, foreign, 0);
+  CHECK(world.view().nodes[1].eligible);
+  CHECK_FALSE(world.view().nodes[2].eligible);
+  CHECK(world.said("another cluster"));
+}
+
+TEST_CASE("pitfall 18: a replica whose settings differ is excluded with the reason", "[monitor]") {
+  World world;
+  world.settle();
+  CHECK(world.view().nodes[1].eligible);
+  world.model.take_notices();
+  world.model.compared(kB, {{"TimeZone", "Asia/Tokyo"}}, at(100));
+  CHECK_FALSE(world.view().nodes[1].eligible);
+  CHECK(world.view().nodes[1].excluded == "TimeZone is \"Asia/Tokyo\", on the primary \"UTC\"");
+  CHECK(world.said("TimeZone"));
+  world.model.compared(kB, {{"TimeZone", "UTC"}}, at(200));
+  CHECK(world.view().nodes[1].eligible);
+  CHECK(world.said("b:1 is used again"));
+}
+
+TEST_CASE("a replica's replay LSN never falls while it is the same instance", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kB, replica_at(990), 100);
+  CHECK(world.view().nodes[1].replayed == Lsn{1000});
+  Observation restarted = replica_at(950);
+  restarted.started_at = "200/200";
+  world.see(kB, restarted, 200);
+  CHECK(world.view().nodes[1].replayed == Lsn{950});
+}
+
+TEST_CASE("pitfall 9: a server of another instance marks the node only if a fresh poll differs too", "[monitor]") {
+  World world;
+  world.settle();
+  SECTION("another instance") {
+    world.model.server_seen(kB, "7", "555/555", at(100));
+    world.model.observed(kB, replica_at(1000), at(90), at(110));  // Asked before: not fresh.
+    CHECK_FALSE(world.view().nodes[1].several);
+    world.see(kB, replica_at(1000), 200);
+    CHECK(world.view().nodes[1].several);
+    CHECK(world.said("more than one instance"));
+  }
+  SECTION("the node was restarted before the server was opened") {
+    world.model.server_seen(kB, "7", "200/200", at(100));
+    Observation restarted = replica_at(1000);
+    restarted.started_at = "200/200";
+    world.see(kB, restarted, 200);
+    CHECK_FALSE(world.view().nodes[1].several);
+  }
+  SECTION("the node was restarted after the server was opened") {
+    Observation restarted = replica_at(1000);
+    restarted.started_at = "200/200";
+    world.see(kB, restarted, 50);
+    world.model.server_seen(kB, "7", "100/100", at(60));
+    Observation again = restarted;
+    world.see(kB, again, 100);
+    CHECK(world.view().nodes[1].several);  // Told late, it can't be told from two instances: the careful answer.
+  }
+}
+
+TEST_CASE("while nobody is known the first node not seen in recovery is assumed, and no replica is used", "[monitor]") {
+  World world;
+  world.fail(kA, 0);
+  world.see(kB, replica_at(1000), 0);
+  world.see(kC, replica_at(1000), 0);
+  const ClusterView view = world.view();
+  CHECK(view.primary == kA);
+  CHECK_FALSE(world.model.known_primary());
+  CHECK(view.identity == 0);
+  CHECK_FALSE(view.nodes[1].eligible);
+}
+
+}  // namespace
+}  // namespace pgweir::monitor
