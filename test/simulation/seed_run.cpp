@@ -1,0 +1,150 @@
+#include "seed_run.h"
+
+#include "base/text.h"
+#include "config/settings_table.h"
+#include "troubles.h"
+#include "workload.h"
+
+namespace pgweir::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Settings whose rows say what is worth drawing, and which leave every promise in force.
+constexpr const char* kDrawn[] = {
+    "catalog_refresh",    "classify_cache_size", "default_pool_size", "max_prepared_statements",
+    "max_replica_lag",    "max_unit_buffer",     "min_pool_size",     "monitor_interval",
+    "pool_mode",          "query_wait_notify",   "read_consistency",  "read_split",
+    "replica_pool_size",  "replica_wait",        "reserve_pool_size", "reserve_pool_timeout",
+    "server_check_delay", "server_idle_timeout", "server_lifetime",   "server_reset_query_always",
+    "server_round_robin",
+};
+/// Those that end waits with an error: only where errors are fair.
+constexpr const char* kDrawnInTrouble[] = {"query_wait_timeout", "server_connect_timeout",
+                                           "server_login_retry", "max_db_connections"};
+
+void draw(Dice& dice, const char* name, std::map<std::string, std::string>& settings) {
+  const config::Row* row = config::find_row(name);
+  if (!row || row->sim.empty()) return;
+  const std::vector<std::string_view> values = split(row->sim, ',');
+  settings[name] = std::string(values[dice.below(values.size())]);
+}
+
+std::map<std::string, std::string> draw_settings(Dice& dice, bool trouble) {
+  std::map<std::string, std::string> settings;
+  for (const char* name : kDrawn) {
+    if (dice.chance(600)) draw(dice, name, settings);
+  }
+  // These two decide what a run is about; their defaults are not the usual case.
+  draw(dice, "pool_mode", settings);
+  draw(dice, "read_consistency", settings);
+  for (const char* name : kDrawnInTrouble) {
+    if (trouble && dice.chance(500)) draw(dice, name, settings);
+  }
+  settings.try_emplace("server_login_retry", "0.5");
+  return settings;
+}
+
+std::vector<Trouble> draw_troubles(Dice& dice) {
+  std::vector<Trouble> kinds;
+  if (dice.chance(200)) return kinds;
+  for (int i = 0; i < kTroubles; ++i) {
+    if (dice.chance(180)) kinds.push_back(static_cast<Trouble>(i));
+  }
+  return kinds;
+}
+
+/// Lag and the like delay; they are no reason for an error.
+bool breaks_things(const std::vector<Trouble>& kinds) {
+  for (Trouble kind : kinds) {
+    switch (kind) {
+      case Trouble::lag:
+      case Trouble::stalls:
+      case Trouble::slow_network:
+      case Trouble::reloads:
+      case Trouble::stray_promotion:
+        break;
+      case Trouble::resets:
+      case Trouble::conflicts:
+      case Trouble::replica_crash:
+      case Trouble::primary_restart:
+      case Trouble::fail_over:
+      case Trouble::partition:
+      case Trouble::half_open:
+      case Trouble::refused_logins:
+      case Trouble::fault_places:
+        return true;
+    }
+  }
+  return false;
+}
+
+/// The most that one pooler transport may keep for a peer that does not read: a read of the other
+/// side, a unit, and the little that is said on top.
+constexpr std::size_t kKeptMax = 256 * 1024;
+/// Longest virtual time from the end of all trouble until everybody is served: the longest drawn
+/// time-outs together.
+constexpr Duration kQuietMax = seconds{150};
+
+}  // namespace
+
+RunResult run_seed(const RunOptions& options) {
+  Dice dice(options.seed ^ 0x5eed5eed5eedU);
+  std::vector<Trouble> kinds = draw_troubles(dice);
+  WorldOptions world_options;
+  world_options.seed = options.seed;
+  world_options.print_trace = options.print_trace;
+  world_options.nodes = dice.chance(80) ? 1 : dice.between(2, 4);
+  world_options.settings = draw_settings(dice, breaks_things(kinds));
+  if (dice.chance(300)) world_options.password = "secret";
+  SimWorld world(world_options);
+  world.truth.catalog_warns = dice.chance(300);
+  world.cluster.asynchronous_commit = dice.chance(300);
+  world.clients.trouble = breaks_things(kinds);
+  Troubles troubles(world, dice.fork(), kinds);
+
+  RunResult result;
+  for (const auto& [name, value] : world_options.settings)
+    result.summary += concat({name, "=", value, " "});
+  result.summary +=
+      concat({"| nodes=", std::to_string(world_options.nodes), " ", troubles.describe()});
+  world.loop.note(result.summary);
+
+  world.start();
+  Workload workload(world.clients, dice.fork(), Habits{}, dice.between(3, 9));
+  workload.start();
+  world.loop.run_for(milliseconds{300});
+  troubles.start();
+  const std::uint64_t enough = workload.answered() + 350;
+  world.loop.run_for(seconds{4},
+                     [&] { return world.truth.failed() || workload.answered() > enough; });
+  // Safety has had its time; now liveness.
+  troubles.heal();
+  workload.finish();
+  workload.nudge();
+  const Time deadline = world.loop.now() + kQuietMax;
+  world.loop.run_until(deadline, [&] { return world.truth.failed() || workload.finished(); });
+  if (!world.truth.failed() && !workload.finished()) {
+    world.truth.fail("after the quiet some are still not served: " + workload.unfinished());
+  }
+  world.truth.ensure(world.network.kept_max() <= kKeptMax,
+                     concat({"a connection kept ", std::to_string(world.network.kept_max()),
+                             " bytes for a slow peer"}));
+
+  result.failure = world.truth.failure();
+  result.last_events = world.loop.trace().tail();
+  result.hash = world.loop.trace().hash();
+  result.events = world.loop.events();
+  result.summary += concat({" | units=", std::to_string(workload.answered()),
+                            " replica=", std::to_string(world.truth.reads_on_replicas),
+                            " primary=", std::to_string(world.truth.reads_on_primary),
+                            " refused=", std::to_string(world.truth.writes_refused_by_standby),
+                            " cancels=", std::to_string(world.truth.cancels_hit),
+                            " kept=", std::to_string(world.network.kept_max()),
+                            " events=", std::to_string(result.events),
+                            " turns=", std::to_string(world.loop.turns())});
+  return result;
+}
+
+}  // namespace pgweir::sim

@@ -1,0 +1,61 @@
+#include "sim_catalog.h"
+
+#include "base/text.h"
+#include "tokens/lsn.h"
+
+namespace pgweir::sim {
+namespace {
+
+using monitor::Rows;
+using Cell = std::optional<std::string>;
+
+/// What tells this instance from another one, and this life of it from an earlier one.
+std::string identity(const SimNode& node) { return concat({node.started_at(), "/", node.host()}); }
+
+Rows poll_answer(SimNode& node) {
+  const bool standby = !node.is_primary();
+  return {{standby ? "t" : "f", tokens::to_string(standby ? node.replay_lsn() : node.insert_lsn()),
+           standby ? Cell(tokens::to_string(node.receive_lsn())) : std::nullopt,
+           SimCluster::kSystemId, std::to_string(node.timeline()), "t", identity(node), "8192",
+           "16777216", "1000"}};
+}
+
+/// Of the tables and functions that the workloads name. `hidden_write` is declared stable: the
+/// catalog does not reveal it.
+Rows catalog_answer(SimNode& node) {
+  const Versions& versions = node.cluster().truth().record(node.applied()).versions;
+  Rows rows;
+  for (std::size_t i = 0; i < kTables; ++i) {
+    if (i == kFreshTable && versions[i] == 0) continue;
+    rows.push_back({"r", "public", std::string(table_name(i)), "0", std::nullopt});
+  }
+  rows.push_back({"f", "public", "hidden_write", "s", "1:1"});
+  rows.push_back({"f", "public", "commit_and_fail", "v", "0:32767"});
+  if (node.cluster().truth().catalog_warns)
+    rows.push_back({"h", std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+  return rows;
+}
+
+}  // namespace
+
+std::optional<Rows> system_answer(SimNode& node, std::string_view sql) {
+  const auto asks = [sql](std::string_view what) {
+    return sql.find(what) != std::string_view::npos;
+  };
+  if (asks("volatile_function")) return catalog_answer(node);
+  if (asks("pg_settings WHERE name IN")) return Rows{{"TimeZone", "UTC"}, {"server_version", "15"}};
+  if (asks("wal_block_size")) return poll_answer(node);
+  if (asks("pg_current_wal_insert_lsn") && asks("concat(")) {
+    return Rows{{node.is_primary() ? "f" : "t",
+                 node.is_primary() ? Cell(tokens::to_string(node.insert_lsn())) : std::nullopt,
+                 identity(node)}};
+  }
+  if (asks("system_identifier") && asks("pg_postmaster_start_time")) {
+    return Rows{{SimCluster::kSystemId, asks("concat(") ? identity(node) : node.started_at()}};
+  }
+  if (asks("pg_last_wal_replay_lsn")) return Rows{{tokens::to_string(node.replay_lsn())}};
+  if (sql == "SELECT 1") return Rows{{"1"}};
+  return std::nullopt;
+}
+
+}  // namespace pgweir::sim

@@ -1,0 +1,87 @@
+// One unit of a client: the bytes it sends, the messages it must get back, and what they must say.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "dice.h"
+#include "truth.h"
+
+namespace pgweir::sim {
+
+/// What a session has set, and what rows of its must show.
+using SessionSettings = std::map<std::string, std::string>;
+
+struct Unit {
+  Marker marker;
+  std::string what;  ///< For the trace.
+  std::string bytes;
+  /// Sent when the answer has come to '>': COPY data, or what a driver sends after an answered
+  /// Flush.
+  std::string later;
+  /// Sent when an error comes before '>': the Sync that was not sent yet.
+  std::string after_error;
+  /// The letters of the messages that must come, in order. '*' is any number of rows; '>' sends
+  /// `later`.
+  std::string expected;
+  std::vector<std::uint32_t> reads;   ///< Masks of tables whose rows must be fresh.
+  std::vector<std::uint32_t> writes;  ///< Masks that rows of RETURNING show.
+  /// SQLSTATEs that this unit may be answered with.
+  std::vector<std::string> may_fail;
+  /// In force once the unit has succeeded; nullopt is reset.
+  std::vector<std::pair<std::string, std::optional<std::string>>> sets;
+  bool reset_all = false;  ///< DISCARD ALL
+  bool begins = false;     ///< BEGIN
+  bool ends = false;       ///< COMMIT or ROLLBACK
+  bool rolls_back = false;
+  bool many_rows = false;  ///< Rows may be followed by an error: they can't be taken back.
+  std::string prepares;    ///< The name of a protocol-level statement, known once 1 has come.
+  std::string listens;
+  bool slow = false;
+
+  // While it runs.
+  std::size_t at = 0;
+  Versions must{};
+  bool failed = false;
+  bool rows_seen = false;
+  std::string error;  ///< SQLSTATE
+};
+
+/// What a client plans with: its own state as far as plans depend on it.
+struct PlanContext {
+  Dice& dice;
+  std::uint32_t client;
+  std::uint32_t& last_unit;
+  const std::map<std::string, std::pair<std::string, std::uint32_t>>&
+      prepared;  ///< name: text, tables
+  bool session_pooling = false;
+};
+
+Unit plan_read(const PlanContext& with);
+Unit plan_read_of(const PlanContext& with, std::uint32_t tables);
+Unit plan_big_read(const PlanContext& with);
+Unit plan_slow_read(const PlanContext& with, double seconds);
+Unit plan_write(const PlanContext& with);
+Unit plan_write_of(const PlanContext& with, std::size_t table);
+Unit plan_hidden_write(const PlanContext& with);
+Unit plan_error(const PlanContext& with);
+Unit plan_begin(const PlanContext& with);
+Unit plan_end(const PlanContext& with, bool commit);
+Unit plan_tracked_setting(const PlanContext& with);
+Unit plan_other_setting(const PlanContext& with);
+Unit plan_bad_setting(const PlanContext& with);
+Unit plan_discard(const PlanContext& with);
+Unit plan_copy(const PlanContext& with);
+Unit plan_several(const PlanContext& with);
+Unit plan_commit_and_fail(const PlanContext& with);
+Unit plan_listen(const PlanContext& with);
+Unit plan_notify(const PlanContext& with);
+/// A simple query of this text, for scenarios. `expected` as in Unit.
+Unit plan_simple(const PlanContext& with, const std::string& text, const std::string& expected);
+
+}  // namespace pgweir::sim

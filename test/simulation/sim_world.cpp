@@ -1,0 +1,127 @@
+#include "sim_world.h"
+
+#include <optional>
+
+#include "base/fault.h"
+#include "base/text.h"
+
+namespace pgweir::sim {
+namespace {
+
+constexpr const char* kIniPath = "pgweir.ini";
+
+struct FaultDice {
+  Dice dice;
+  int per_mille;
+};
+std::optional<FaultDice> fault_dice;
+
+}  // namespace
+
+void SimLog::write(LogLevel level, std::string_view message) noexcept {
+  loop_.note(concat({"log ", to_string(level), " ", message}));
+  lines_.emplace_back(message);
+}
+
+bool SimLog::said(std::string_view text) const {
+  for (const std::string& line : lines_) {
+    if (line.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+SimWorld::SimWorld(const WorldOptions& options)
+    : dice(options.seed * 0x9e3779b97f4a7c15U + 12345),
+      loop(dice.fork(), options.print_trace),
+      truth(loop),
+      network(loop, dice.fork()),
+      cluster(loop, network, truth, dice.fork(), options.nodes),
+      prober(cluster, dice.fork()),
+      log(loop),
+      random(dice.fork()),
+      clients{.loop = loop,
+              .network = network,
+              .cluster = cluster,
+              .truth = truth,
+              .pooler = {.kind = io::Address::Kind::tcp, .host = "127.0.0.1", .port = 6432}},
+      options_(options) {
+  cluster.password = options.password;
+  files.texts["userlist.txt"] = "\"alice\" \"secret\"\n\"bob\" \"secret\"\n";
+  configure(options.settings);
+  pooler = std::make_unique<app::Pooler>(app::Parts{.clock = loop,
+                                                    .network = network,
+                                                    .dialer = network,
+                                                    .prober = prober,
+                                                    .random = random,
+                                                    .log = log,
+                                                    .files = files});
+  loop.behind_each_poll([this] { network.flush(); });
+}
+
+SimWorld::~SimWorld() {
+  loop.drive(nullptr);
+  pooler.reset();
+}
+
+std::string SimWorld::ini(const std::map<std::string, std::string>& settings) const {
+  std::string replicas;
+  for (int i = 1; i < options_.nodes; ++i)
+    replicas += concat({i > 1 ? "," : "", "n", std::to_string(i)});
+  std::string text = concat(
+      {"[databases]\nshop = host=n0 port=5432 dbname=shop ",
+       replicas.empty() ? "" : "replica_host=" + replicas, " ", options_.database_options, "\n",
+       "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\n"
+       "auth_type = trust\nauth_file = userlist.txt\n"});
+  for (const auto& [name, value] : settings) text += concat({name, " = ", value, "\n"});
+  return text;
+}
+
+void SimWorld::configure(const std::map<std::string, std::string>& settings) {
+  const auto setting = [&settings](const char* name, const char* fallback) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? std::string(fallback) : found->second;
+  };
+  files.texts[kIniPath] = ini(settings);
+  const std::string level = setting("read_consistency", "table");
+  truth.level = level == "eventual"  ? config::ConsistencyLevel::eventual
+                : level == "session" ? config::ConsistencyLevel::session
+                                     : config::ConsistencyLevel::table;
+  clients.session_pooling = setting("pool_mode", "session") == "session";
+  const int size = std::stoi(setting("default_pool_size", "20"));
+  const int replica_size = std::stoi(setting("replica_pool_size", "-1"));
+  const int reserve = std::stoi(setting("reserve_pool_size", "0"));
+  cluster.user_servers_max = std::max(size, replica_size) + reserve;
+  cluster.servers_max = std::stoi(setting("max_db_connections", "0"));
+}
+
+void SimWorld::start() {
+  const Status configured = pooler->configure(kIniPath);
+  if (!configured) {
+    truth.fail("the configuration was refused: " + configured.error().text());
+    return;
+  }
+  const Status started = pooler->start();
+  if (!started) {
+    truth.fail("could not start: " + started.error().text());
+    return;
+  }
+  loop.drive(pooler.get());
+}
+
+FaultPlaces::FaultPlaces(Dice dice, int per_mille) {
+  fault_dice = FaultDice{dice, per_mille};
+#ifdef PGWEIR_SIMULATED_FAULTS
+  fault_hook = [](const char*) noexcept {
+    return fault_dice && fault_dice->dice.chance(fault_dice->per_mille);
+  };
+#endif
+}
+
+FaultPlaces::~FaultPlaces() {
+#ifdef PGWEIR_SIMULATED_FAULTS
+  fault_hook = nullptr;
+#endif
+  fault_dice.reset();
+}
+
+}  // namespace pgweir::sim

@@ -1,0 +1,199 @@
+#include "workload.h"
+
+#include "base/text.h"
+
+namespace pgweir::sim {
+
+Workload::Workload(ClientWorld& world, Dice dice, Habits habits, int clients)
+    : world_(world), dice_(dice), habits_(habits) {
+  for (int i = 0; i < clients; ++i) {
+    auto actor = std::make_unique<Actor>();
+    actor->client = std::make_unique<SimClient>(world, dice_.fork(), i % 3 == 2 ? "bob" : "alice");
+    actor->client->on_rest = [this, raw = actor.get()] { on_rest(*raw); };
+    actors_.push_back(std::move(actor));
+  }
+}
+
+void Workload::start() {
+  for (const std::unique_ptr<Actor>& actor : actors_) {
+    world_.loop.after(dice_.between(Duration{0}, Duration{20'000}),
+                      [raw = actor.get()] { raw->client->connect(); });
+  }
+}
+
+void Workload::nudge() {
+  for (const std::unique_ptr<Actor>& actor : actors_) on_rest(*actor);
+}
+
+/// A client that waits for nothing thinks for a while and goes on.
+void Workload::on_rest(Actor& actor) {
+  if (actor.thinking || actor.last == Last::done) return;
+  actor.thinking = true;
+  const bool hurries = dice_.chance(500);
+  Duration pause =
+      dice_.between(Duration{0}, hurries ? Duration{100} : Duration{habits_.think_max_us});
+  if (!actor.client->connected()) pause += dice_.between(Duration{1000}, Duration{60'000});
+  world_.loop.after(pause, [this, raw = &actor] {
+    raw->thinking = false;
+    act(*raw);
+  });
+}
+
+void Workload::act(Actor& actor) {
+  SimClient& client = *actor.client;
+  if (actor.last == Last::done) return;
+  if (!client.connected()) {
+    actor.steps_left = 0;
+    if (!client.busy_connecting()) client.connect();
+    return;
+  }
+  if (!client.idle()) return;
+  if (client.in_transaction()) return act_in_block(actor);
+  if (finishing_) return act_last(actor);
+  act_freely(actor);
+}
+
+void Workload::send(Actor& actor, Unit unit) {
+  SimClient& client = *actor.client;
+  const bool slow = unit.slow;
+  const bool many = unit.many_rows;
+  client.send(std::move(unit));
+  if (finishing_) return;
+  if (slow && dice_.chance(500)) {
+    const std::uint64_t answered = client.answered();
+    const std::uint64_t connections = client.connections();
+    world_.loop.after(dice_.between(Duration{0}, Duration{40'000}),
+                      [&client, answered, connections] {
+                        if (client.connected() && client.answered() == answered &&
+                            client.connections() == connections)
+                          client.cancel();
+                      });
+  }
+  if (many && dice_.chance(500))
+    client.pause_reading(dice_.between(Duration{1000}, Duration{30'000}));
+  if (dice_.chance(habits_.leaves)) {
+    const std::uint64_t connections = client.connections();
+    world_.loop.after(dice_.between(Duration{0}, Duration{3000}), [this, &client, connections] {
+      if (client.connected() && client.connections() == connections)
+        client.leave(dice_.chance(300));
+    });
+  }
+}
+
+void Workload::act_in_block(Actor& actor) {
+  SimClient& client = *actor.client;
+  const PlanContext with = client.plan();
+  if (client.status() == 'E') return send(actor, plan_end(with, dice_.chance(200)));
+  if (actor.steps_left-- <= 0 || finishing_) return send(actor, plan_end(with, dice_.chance(750)));
+  switch (dice_.below(12)) {
+    case 0:
+      return send(actor, plan_error(with));
+    case 1:
+      return send(actor, plan_tracked_setting(with));
+    case 2:
+      return send(actor, plan_hidden_write(with));
+    case 3:
+      return send(actor, plan_copy(with));
+    case 4:
+    case 5:
+    case 6:
+      return send(actor, plan_read(with));
+    default:
+      return send(actor, plan_write(with));
+  }
+}
+
+Unit Workload::autocommit_unit(SimClient& client) {
+  const PlanContext with = client.plan();
+  if (dice_.chance(habits_.writes)) return plan_write(with);
+  if (dice_.chance(habits_.hidden_writes * 3)) return plan_hidden_write(with);
+  if (dice_.chance(habits_.errors)) return plan_error(with);
+  return plan_read(with);
+}
+
+void Workload::act_freely(Actor& actor) {
+  SimClient& client = *actor.client;
+  const PlanContext with = client.plan();
+  if (client.pinned() && dice_.chance(250)) return send(actor, plan_discard(with));
+  int draw = dice_.between(0, 999);
+  const auto drawn = [&draw](int of) {
+    draw -= of;
+    return draw < 0;
+  };
+  if (drawn(habits_.writes)) return send(actor, plan_write(with));
+  if (drawn(habits_.hidden_writes)) return send(actor, plan_hidden_write(with));
+  if (drawn(habits_.transactions)) {
+    actor.steps_left = dice_.between(0, 4);
+    return send(actor, plan_begin(with));
+  }
+  if (drawn(habits_.pipelines)) {
+    // What the units need to know of each other they don't: none begins a block or prepares under a
+    // name.
+    for (int left = dice_.between(2, 6); left > 0; --left) {
+      Unit unit = autocommit_unit(client);
+      if (unit.prepares.empty() && unit.later.empty()) client.send(std::move(unit));
+    }
+    if (client.outstanding() == 0) on_rest(actor);
+    return;
+  }
+  if (drawn(habits_.settings)) {
+    return send(actor, dice_.chance(100) ? plan_bad_setting(with) : plan_tracked_setting(with));
+  }
+  if (drawn(habits_.pins))
+    return send(actor, dice_.chance(500) ? plan_other_setting(with) : plan_listen(with));
+  if (drawn(habits_.slow)) return send(actor, plan_slow_read(with, 0.001 * dice_.between(1, 60)));
+  if (drawn(habits_.big)) return send(actor, plan_big_read(with));
+  if (drawn(habits_.copies)) return send(actor, plan_copy(with));
+  if (drawn(habits_.several)) return send(actor, plan_several(with));
+  if (drawn(habits_.errors))
+    return send(actor, dice_.chance(700) ? plan_error(with) : plan_commit_and_fail(with));
+  if (drawn(habits_.notifications)) return send(actor, plan_notify(with));
+  if (drawn(habits_.leaves)) return client.leave(dice_.chance(500));
+  send(actor, plan_read(with));
+}
+
+/// A pin is given up, a write and a read still work, and the client goes.
+void Workload::act_last(Actor& actor) {
+  SimClient& client = *actor.client;
+  const PlanContext with = client.plan();
+  if (client.pinned()) return send(actor, plan_discard(with));
+  if (actor.last == Last::none) {
+    if (client.last_error().empty() && actor.wrote_on == client.connections() &&
+        actor.wrote_on != 0) {
+      actor.last = Last::wrote;
+      return send(actor, plan_read(with));
+    }
+    actor.wrote_on = client.connections();
+    return send(actor, plan_write(with));
+  }
+  if (!client.last_error().empty()) return send(actor, plan_read(with));
+  actor.last = Last::done;
+  client.leave(true);
+}
+
+bool Workload::finished() const noexcept {
+  for (const std::unique_ptr<Actor>& actor : actors_) {
+    if (actor->last != Last::done) return false;
+  }
+  return true;
+}
+
+std::string Workload::unfinished() const {
+  std::string out;
+  for (const std::unique_ptr<Actor>& actor : actors_) {
+    if (actor->last == Last::done) continue;
+    const SimClient& client = *actor->client;
+    out += concat({out.empty() ? "" : ", ", client.name(),
+                   client.connected() ? " with " : " not connected, with ",
+                   std::to_string(client.outstanding()), " unanswered"});
+  }
+  return out;
+}
+
+std::uint64_t Workload::answered() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::unique_ptr<Actor>& actor : actors_) sum += actor->client->answered();
+  return sum;
+}
+
+}  // namespace pgweir::sim
