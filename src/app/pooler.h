@@ -41,6 +41,8 @@ enum class Shutdown : std::uint8_t { now, wait_for_servers, wait_for_clients };
 
 class Pooler final : public io::Turner {
  public:
+  class Impl;  // impl.h: for app alone
+
   explicit Pooler(const Parts& parts);
   ~Pooler();
   Pooler(const Pooler&) = delete;
@@ -69,7 +71,6 @@ class Pooler final : public io::Turner {
   admin::World& world() noexcept;
 
  private:
-  class Impl;
   std::unique_ptr<Impl> impl_;
 };
 

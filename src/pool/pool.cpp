@@ -168,6 +168,12 @@ bool Pool::may_open(const Subpool& subpool, Time now, Duration waited, bool* fro
   return true;
 }
 
+bool Pool::needs_room(const Subpool& subpool, Time now) const noexcept {
+  if (paused || subpool.retired || !subpool.crowded() || subpool.backoff.blocked(now)) return false;
+  const int size = size_limit(subpool);
+  return size <= 0 || subpool.open() < size;
+}
+
 Duration Pool::longest_wait(const Subpool& subpool, Time now) const noexcept {
   const Waiter* waiter = first_for(subpool);
   return waiter ? now - waiter->since : Duration{};

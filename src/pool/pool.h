@@ -137,6 +137,8 @@ class Pool {
   /// Whether a connection may be opened on `subpool`: limits, back-off, attempts under way. `waited` is how long the
   /// oldest who wants it has waited: past reserve_pool_timeout the reserve counts too.
   bool may_open(const Subpool& subpool, Time now, Duration waited, bool* from_reserve = nullptr) const noexcept;
+  /// Only a limit that is shared with other pools keeps a connection from being opened here.
+  bool needs_room(const Subpool& subpool, Time now) const noexcept;
   /// The next connection that the queue calls for; ask until there is none.
   Opening next_to_open(Time now) const noexcept;
   /// A node is below min_pool_size: a connection to open, one at a time.

@@ -1,0 +1,38 @@
+#include "app/canceller.h"
+
+#include <algorithm>
+
+#include "protocol/writer.h"
+
+namespace pgweir::app {
+
+void Canceller::Errand::on_connected() noexcept { transport->send(packet); }
+
+bool Canceller::send(std::uint64_t server_id, const io::Address& node, std::uint32_t backend_pid,
+                     std::uint32_t backend_key, Time deadline) {
+  if (errands_.size() >= kErrandsMax) return false;
+  Errand& errand = *errands_.emplace_back(std::make_unique<Errand>());
+  errand.server_id = server_id;
+  errand.deadline = deadline;
+  protocol::append_cancel(errand.packet, backend_pid, backend_key);
+  errand.transport = dialer_.dial(node, errand);
+  return true;
+}
+
+Time Canceller::turn(Time now) noexcept {
+  Time next = kNever;
+  for (std::size_t i = 0; i < errands_.size();) {
+    Errand& errand = *errands_[i];
+    if (!errand.closed && now < errand.deadline) {
+      next = std::min(next, errand.deadline);
+      ++i;
+      continue;
+    }
+    const std::unique_ptr<Errand> ended = std::move(errands_[i]);
+    errands_.erase(errands_.begin() + static_cast<std::ptrdiff_t>(i));
+    user_.cancel_ended(ended->server_id, !ended->closed);
+  }
+  return next;
+}
+
+}  // namespace pgweir::app

@@ -1,0 +1,59 @@
+// Cancel requests to nodes: a connection each, which says whose query to cancel and is closed by the node when it has
+// been done.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "io/io.h"
+
+namespace pgweir::app {
+
+class CancellerUser {
+ public:
+  /// The request for this server has reached its end, or has not within the time given. A server is not given to
+  /// another client before: a late cancel would hit that one's query.
+  virtual void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept = 0;
+
+ protected:
+  ~CancellerUser() = default;
+};
+
+class Canceller {
+ public:
+  Canceller(io::Dialer& dialer, CancellerUser& user) noexcept : dialer_(dialer), user_(user) {}
+  Canceller(const Canceller&) = delete;
+  Canceller& operator=(const Canceller&) = delete;
+
+  /// False when too many are under way: then nothing is sent, and cancel_ended() does not follow.
+  bool send(std::uint64_t server_id, const io::Address& node, std::uint32_t backend_pid, std::uint32_t backend_key,
+            Time deadline);
+  /// Tells of those that have ended. Answers when it wants to be called next.
+  Time turn(Time now) noexcept;
+  std::size_t under_way() const noexcept { return errands_.size(); }
+
+ private:
+  static constexpr std::size_t kErrandsMax = 1000;
+
+  struct Errand final : io::TransportUser {
+    void on_connected() noexcept override;
+    void on_bytes(Bytes) noexcept override {}
+    void on_drained() noexcept override {}
+    void on_closed(const Error&) noexcept override { closed = true; }
+
+    std::uint64_t server_id = 0;
+    std::string packet;
+    Time deadline{};
+    bool closed = false;
+    std::unique_ptr<io::Transport> transport;
+  };
+
+  io::Dialer& dialer_;
+  CancellerUser& user_;
+  std::vector<std::unique_ptr<Errand>> errands_;
+};
+
+}  // namespace pgweir::app

@@ -1,0 +1,132 @@
+// What happens by time alone. Looked at only when the soonest of all deadlines has come.
+#include "app/impl.h"
+#include "base/text.h"
+
+namespace pgweir::app {
+namespace {
+
+/// How exact the time-outs of idle and busy clients are; they are looked for only when one is set.
+constexpr Duration kClientLook = std::chrono::milliseconds(500);
+
+}  // namespace
+
+void Pooler::Impl::deadlines() {
+  next_deadline_ = kNever;
+  for (const auto& [name, database] : databases_) {
+    for (const auto& pool : database->pools) pool_deadlines(*pool);
+  }
+  for (const auto& database : removed_databases_) {
+    for (const auto& pool : database->pools) pool_deadlines(*pool);
+  }
+  login_deadlines();
+  client_deadlines();
+  roll_statistics();
+}
+
+void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
+  pool::Pool& seats = pool.seats;
+  while (pool::Waiter* waiter = seats.overdue(now())) {
+    auto& client = static_cast<Client&>(*waiter);
+    seats.leave(client);
+    client.session.close(Error("57P03", "query_wait_timeout"));
+  }
+  while (const pool::Expired expired = seats.next_expired(now())) close_server(static_cast<Server&>(*expired.seat), expired.why);
+  // A pool without clients keeps its servers only when its user is forced: others would have no credentials.
+  if (seats.limits.min_pool_size > 0 && (!pool.clients.empty() || pool.forced_user) && !pool.database.removed) {
+    while (const pool::Opening next = seats.next_to_fill(now())) open(pool, *next.subpool, false);
+    lower(now() + std::chrono::milliseconds(500));
+  }
+  if (seats.waiting() > 0 || !pool.welcoming.empty()) wants_pump(pool);
+  lower(seats.next_deadline(now()));
+}
+
+void Pooler::Impl::login_deadlines() {
+  const Duration patience = settings_->client_login_timeout;
+  while (Client* client = logging_in_.front()) {
+    const session::ClientState state = client->session.state();
+    const bool waits_for_server = state == session::ClientState::welcoming;
+    if (!waits_for_server && state != session::ClientState::startup && state != session::ClientState::authenticating) {
+      logging_in_.remove(*client);
+      continue;
+    }
+    if (patience <= Duration{}) return;
+    if (now() - client->session.connected_at() < patience) return lower(client->session.connected_at() + patience);
+    logging_in_.remove(*client);
+    client->session.close(Error("08P01", waits_for_server ? "client_login_timeout (server down)" : "client_login_timeout"));
+  }
+}
+
+/// The time-outs of clients that are logged in. Walked as a whole, and only when the configuration sets one.
+void Pooler::Impl::client_deadlines() {
+  bool any = false;
+  const bool look = now() >= next_client_look_;
+  for (Client* client = all_clients_.front(); client;) {
+    Client& each = *client;
+    client = List<Client, &Client::all_hook>::next(each);
+    if (!each.pool_entry) continue;
+    const config::User* user = settings_->find_user(each.session.user());
+    const Duration idle = config::client_idle_timeout(*settings_, user);
+    const Duration in_transaction = config::idle_transaction_timeout(*settings_, user);
+    const Duration transaction = config::transaction_timeout(*settings_, user);
+    const Duration query = config::query_timeout(*settings_, user);
+    if (idle <= Duration{} && in_transaction <= Duration{} && transaction <= Duration{} && query <= Duration{}) {
+      // Nearly always nobody has one: then the walk ends with the first client.
+      if (settings_->users.empty()) break;
+      continue;
+    }
+    any = true;
+    if (!look) break;
+    const session::ClientSession& session = each.session;
+    const Duration in_state = now() - session.state_since();
+    const auto over = [](Duration limit, Duration time) { return limit > Duration{} && time >= limit; };
+    if (session.state() == session::ClientState::idle && over(idle, in_state)) {
+      each.session.close(Error("57P05", "client_idle_timeout"));
+    } else if (session.state() == session::ClientState::active) {
+      const bool quiet = session.in_transaction() && !session.busy();
+      // When it fell quiet is known as exactly as these looks are apart.
+      if (!quiet || each.quiet_request_at != session.request_at()) {
+        each.quiet_since = now();
+        each.quiet_request_at = quiet ? session.request_at() : Time{};
+      }
+      if (quiet && over(in_transaction, now() - each.quiet_since)) {
+        each.session.close(Error("25P03", "idle transaction timeout"));
+      } else if (!quiet && over(query, now() - session.request_at())) {
+        each.session.close(Error("57014", "query timeout"));
+      } else if (session.in_transaction() && over(transaction, now() - session.transaction_began_at())) {
+        each.session.close(Error("25P04", "transaction timeout"));
+      }
+    } else if (session.state() == session::ClientState::waiting && over(query, in_state)) {
+      each.session.close(Error("57014", "query_timeout"));
+    }
+  }
+  if (!any) return;
+  if (look) next_client_look_ = now() + kClientLook;
+  lower(next_client_look_);
+}
+
+void Pooler::Impl::roll_statistics() {
+  if (now() < next_period_) return lower(next_period_);
+  const Duration elapsed = now() - period_began_;
+  stats::Counters all;
+  for (const auto& [name, database] : databases_) {
+    const stats::Counters totals = database->totals();
+    database->averages.roll(totals, elapsed);
+    all += totals;
+  }
+  averages_.roll(all, elapsed);
+  period_began_ = now();
+  next_period_ = now() + std::max<Duration>(settings_->stats_period, std::chrono::seconds(1));
+  lower(next_period_);
+  if (settings_->log_stats) {
+    const stats::Counters& mean = averages_.last();
+    const auto us = [](Duration time) { return std::to_string(time.count()); };
+    log().log(concat({"stats: ", std::to_string(mean.xact_count), " xacts/s, ", std::to_string(mean.query_count), " queries/s, ",
+                      std::to_string(mean.client_parse_count), " client parses/s, ", std::to_string(mean.server_parse_count),
+                      " server parses/s, ", std::to_string(mean.bind_count), " binds/s, in ", std::to_string(mean.bytes_received),
+                      " B/s, out ", std::to_string(mean.bytes_sent), " B/s, xact ", us(mean.xact_time), " us, query ",
+                      us(mean.query_time), " us, wait ", us(mean.wait_time), " us"}));
+  }
+  drop_unused_databases();
+}
+
+}  // namespace pgweir::app

@@ -1,0 +1,239 @@
+// Who runs where: routes for clients that wait, servers for routes.
+#include "app/impl.h"
+#include "base/fault.h"
+#include "base/text.h"
+
+namespace pgweir::app {
+
+std::uint32_t PoolLoad::outstanding(NodeId node) const noexcept {
+  if (!pool_) return 0;
+  // Of the node's servers in all pools: what loads it is the sum.
+  for (const Node* known : pool_->database.nodes) {
+    if (known->id == node) return known->outstanding;
+  }
+  return 0;
+}
+
+bool PoolLoad::failing(NodeId node) const noexcept {
+  if (!pool_) return false;
+  const pool::Subpool* subpool = pool_->seats.find(node);
+  return !subpool || subpool->failing(now_);
+}
+
+routing::Route Pooler::Impl::route_of(Client& client) {
+  PoolEntry& pool = *client.pool_entry;
+  const Cluster* cluster = pool.database.cluster;
+  if (!cluster || !cluster->view()) return {};
+  load_.look_at(&pool, now());
+  return routing::decide(client.session.facts(*cluster->view()), *cluster->view(), pool.context.policy, load_);
+}
+
+pool::Subpool* Pooler::Impl::primary_of(PoolEntry& pool) const noexcept {
+  const DatabaseEntry& database = pool.database;
+  if (!database.cluster) return database.nodes.empty() ? nullptr : pool.seats.find(database.nodes.front()->id);
+  const routing::ClusterSnapshot& view = database.cluster->view();
+  return view && view->primary ? pool.seats.find(view->primary) : nullptr;
+}
+
+pool::NodeSet Pooler::Impl::nodes_of(PoolEntry& pool, const routing::Route& route, unsigned& preferred) {
+  preferred = 0;
+  switch (route.target) {
+    case sql::Target::primary: {
+      const pool::Subpool* primary = primary_of(pool);
+      if (!primary) return 0;
+      preferred = primary->index();
+      return primary->bit();
+    }
+    case sql::Target::replica: {
+      const std::span<const NodeId> nodes(route.replicas.data(), route.replica_count);
+      if (const pool::Subpool* first = nodes.empty() ? nullptr : pool.seats.find(nodes.front())) preferred = first->index();
+      return pool.seats.set_of(nodes);
+    }
+  }
+  return 0;
+}
+
+void Pooler::Impl::count(Client& client, const routing::Route& route) {
+  if (client.pool_entry->database.cluster) client.pool_entry->database.routes.add(route.target, route.reason);
+}
+
+void Pooler::Impl::bind(Client& client, Server& server, const routing::Route& route) {
+  ENSURE(server.session.owes_nothing() && server.session.client() == nullptr);
+  ENSURE(&server.pool == client.pool_entry);
+  place(server, pool::Place::active);
+  count(client, route);
+  client.session.bind(server.session, route);
+}
+
+void Pooler::Impl::dispatch(Client& client) {
+  if (client.gone || client.session.state() != session::ClientState::waiting) return;
+  PoolEntry& pool = *client.pool_entry;
+  routing::Route route = route_of(client);
+  unsigned preferred = 0;
+  pool::NodeSet nodes = nodes_of(pool, route, preferred);
+  if (serve(client, route, nodes, preferred)) return;
+  if (route.target == sql::Target::primary && fails_fast(pool, client)) return;
+  if (shutting_down_ == Shutdown::wait_for_servers) return client.session.close(Error("57P01", "server shutting down"));
+  client.route = route;
+  pool.seats.wait(client, nodes, preferred, now());
+  if (pool.seats.limits.query_wait_timeout > Duration{}) lower(now() + pool.seats.limits.query_wait_timeout);
+  if (pool.seats.limits.reserve_pool_size > 0) lower(now() + pool.seats.limits.reserve_pool_timeout);
+  wants_pump(pool);
+}
+
+bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::NodeSet nodes, unsigned preferred) {
+  PoolEntry& pool = *client.pool_entry;
+  const bool at_home = client.session.holds_server_for(sql::Target::primary);
+  if (route.target == sql::Target::primary) {
+    if (!at_home) {
+      pool::ServerSeat* seat = pool.seats.idle_for(nodes, preferred);
+      if (!seat || FAULT("pool.refuse_idle")) return false;
+      auto& server = static_cast<Server&>(*seat);
+      if (check_first(server)) return false;
+      bind(client, server, route);
+      return true;
+    }
+    count(client, route);
+    client.session.resume_on_held(route);
+    return true;
+  }
+  bool checking = false;
+  for (std::uint32_t i = 0; i < route.replica_count; ++i) {
+    const pool::Subpool* subpool = pool.seats.find(route.replicas[i]);
+    if (!subpool) continue;
+    pool::ServerSeat* seat = pool.seats.idle_for(subpool->bit(), subpool->index());
+    if (!seat || FAULT("pool.refuse_idle")) continue;
+    auto& server = static_cast<Server&>(*seat);
+    if (check_first(server)) {
+      checking = true;
+      continue;
+    }
+    bind(client, server, route);
+    return true;
+  }
+  if (!at_home) return false;
+  // Nobody waits for a server while holding one (two pools could wait for each other for ever): the read runs at home,
+  // and a connection is opened for the next one.
+  pool::Subpool* wish = preferred < pool.seats.subpools().size() ? pool.seats.subpools()[preferred].get() : nullptr;
+  if (wish && !checking && wish->coming() == 0 && pool.seats.may_open(*wish, now(), Duration{})) open(pool, *wish, false);
+  routing::Route home;
+  home.reason = client.session.pinned() ? routing::Reason::pinned : routing::Reason::no_replica;
+  count(client, home);
+  client.session.resume_on_held(home);
+  return true;
+}
+
+/// True when the server has been idle for so long that it is asked first whether it is still there.
+bool Pooler::Impl::check_first(Server& server) {
+  if (settings_->server_check_query.empty() || now() - server.since < settings_->server_check_delay) return false;
+  place(server, pool::Place::testing);
+  server.session.check(settings_->server_check_query);
+  return true;
+}
+
+bool Pooler::Impl::fails_fast(PoolEntry& pool, Client& client) {
+  const pool::Subpool* primary = primary_of(pool);
+  if (!primary || !pool.node_refused || !pool.last_failure || pool.seats.paused || !primary->failing(now())) return false;
+  client.session.close(Error(pool.last_failure->sqlstate(), concat({"server login has been failing, cached error: ",
+                                                                    pool.last_failure->text(), " (server_login_retry)"})));
+  return true;
+}
+
+void Pooler::Impl::hand_out(Server& server) {
+  if (server.gone) return;
+  ENSURE(server.session.owes_nothing() && server.session.client() == nullptr);
+  if (!server.ever_idle) logged_in_server(server);
+  PoolEntry& pool = server.pool;
+  if (server.cancels > 0) return place(server, pool::Place::being_canceled);
+  if (server.close_needed) return close_server(server, "database configuration changed");
+  if (server.subpool->retired) return close_server(server, "database configuration changed");
+  if (pool.seats.paused) return close_server(server, "pause mode");
+  if (pool.seats.outlived(server, now())) return close_server(server, "server lifetime over");
+  place(server, pool::Place::idle);
+  if (give_to_waiter(server)) return;
+  const pool::Limits& limits = pool.seats.limits;
+  if (limits.server_idle_timeout > Duration{}) lower(now() + limits.server_idle_timeout);
+  if (limits.server_lifetime > Duration{}) lower(std::max(now(), server.born + limits.server_lifetime));
+}
+
+bool Pooler::Impl::give_to_waiter(Server& server) {
+  PoolEntry& pool = server.pool;
+  const pool::Subpool& subpool = *server.subpool;
+  const Cluster* cluster = pool.database.cluster;
+  pool::Waiter* waiter = pool.seats.first_for(subpool);
+  while (waiter) {
+    auto& client = static_cast<Client&>(*waiter);
+    if (client.route.target == sql::Target::replica && cluster && cluster->view() &&
+        !routing::still_allowed(server.node.id, client.session.facts(*cluster->view()), *cluster->view(), pool.context.policy)) {
+      // It has waited while others wrote: this node may not answer any more.
+      client.route = route_of(client);
+      unsigned preferred = 0;
+      pool::NodeSet nodes = nodes_of(pool, client.route, preferred) & ~subpool.bit();
+      if (nodes == 0 && client.route.target == sql::Target::replica) {
+        client.route = {};
+        client.route.reason = routing::Reason::no_replica;
+        nodes = nodes_of(pool, client.route, preferred);
+      }
+      pool.seats.rewrite(client, nodes, preferred);
+      wants_pump(pool);
+      // A server that is idle elsewhere would not come back to this client by itself.
+      if (pool::ServerSeat* other = idle_in(pool, nodes)) {
+        pool.seats.leave(client);
+        bind(client, static_cast<Server&>(*other), client.route);
+      }
+      waiter = pool.seats.first_for(subpool);
+      continue;
+    }
+    pool.seats.leave(client);
+    bind(client, server, client.route);
+    return true;
+  }
+  return false;
+}
+
+/// An idle server of any of these nodes, whoever else waits.
+pool::ServerSeat* Pooler::Impl::idle_in(PoolEntry& pool, pool::NodeSet nodes) noexcept {
+  if (pool.seats.paused) return nullptr;
+  for (const auto& subpool : pool.seats.subpools()) {
+    if ((nodes & subpool->bit()) == 0) continue;
+    pool::ServerSeat* seat = pool.seats.idle_of(*subpool);
+    if (seat && !check_first(static_cast<Server&>(*seat))) return seat;
+  }
+  return nullptr;
+}
+
+void Pooler::Impl::route_waiters_again(PoolEntry& pool) {
+  pool::Waiter* waiter = pool.seats.front();
+  while (waiter) {
+    auto& client = static_cast<Client&>(*waiter);
+    waiter = pool::Pool::next(*waiter);
+    client.route = route_of(client);
+    unsigned preferred = 0;
+    const pool::NodeSet nodes = nodes_of(pool, client.route, preferred);
+    pool.seats.rewrite(client, nodes, preferred);
+    if (pool::ServerSeat* seat = idle_in(pool, nodes)) {
+      pool.seats.leave(client);
+      bind(client, static_cast<Server&>(*seat), client.route);
+    }
+  }
+  wants_pump(pool);
+}
+
+/// A new view: roles may have moved, nodes may have come back, replicas have replayed more.
+void Pooler::Impl::cluster_changed(Cluster& cluster) {
+  const routing::ClusterSnapshot& view = cluster.view();
+  for (DatabaseEntry* database : cluster.databases()) {
+    for (const auto& pool : database->pools) {
+      for (const auto& subpool : pool->seats.subpools()) {
+        const routing::NodeView* node = view->find(subpool->node());
+        if (!node) continue;
+        subpool->side = node->id == view->primary ? pool::Side::primary : pool::Side::replica;
+        if (cluster.came_back(node->id)) subpool->backoff.clear();
+      }
+      if (pool->seats.waiting() > 0) route_waiters_again(*pool);
+      if (!pool->welcoming.empty()) wants_pump(*pool);
+    }
+  }
+}
+
+}  // namespace pgweir::app

@@ -1,0 +1,275 @@
+// Pooler::Impl: the hub of all sessions and the acceptor of connections. One class whose parts stand in files of their own:
+//
+//   pooler.cpp     life: start, listening, signals, shutdown      turn.cpp       the turn and its order
+//   dispatch.cpp   routes, and who gets which server              servers.cpp    opening and closing servers, failures
+//   admission.cpp  who is let in                                  registry.cpp   databases, pools, reload
+//   deadlines.cpp  time-outs, the statistics period               world.cpp, orders.cpp   what the console sees and asks
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "app/canceller.h"
+#include "app/clusters.h"
+#include "app/entries.h"
+#include "app/pooler.h"
+#include "app/world.h"
+#include "auth/client_login.h"
+#include "auth/userlist.h"
+#include "base/list.h"
+#include "config/settings.h"
+#include "session/hub.h"
+
+namespace pgweir::app {
+
+/// What decide() asks about a pool's nodes.
+class PoolLoad final : public routing::Load {
+ public:
+  /// Null: a pool that does not exist yet.
+  void look_at(const PoolEntry* pool, Time now) noexcept {
+    pool_ = pool;
+    now_ = now;
+  }
+  std::uint32_t outstanding(NodeId node) const noexcept override;
+  bool failing(NodeId node) const noexcept override;
+
+ private:
+  const PoolEntry* pool_ = nullptr;
+  Time now_{};
+};
+
+class Pooler::Impl final : public session::Hub, public io::Acceptor, public ClusterUser, public CancellerUser {
+ public:
+  explicit Impl(const Parts& parts);
+  ~Impl();
+
+  // pooler.cpp
+  Status configure(const std::string& path);
+  Status start();
+  void request_reload() noexcept { reload_requested_ = true; }
+  void request_pause(bool on) noexcept { pause_requested_ = on; }
+  void request_shutdown(Shutdown how) noexcept;
+  bool finished() const noexcept { return finished_; }
+  void on_accepted(std::unique_ptr<io::Door> door) noexcept override;
+  ConsoleWorld& world() noexcept { return world_; }
+
+  // turn.cpp
+  Time turn() noexcept;
+
+  // session::Hub
+  Time now() const noexcept override { return parts_.clock.now(); }
+  Log& log() noexcept override { return parts_.log; }
+  Random& random() noexcept override { return parts_.random; }
+  const config::Settings& settings() const noexcept override { return *settings_; }
+  const auth::LoginContext& login_context() noexcept override { return login_context_; }
+  session::SettingsInterner& interner() noexcept override { return interner_; }
+  session::Admission admit(session::ClientSession& session, std::string_view database, std::string_view user,
+                           std::int64_t local_uid) override;
+  void logged_in(session::ClientSession& session, auth::Credentials credentials) override;
+  std::unique_ptr<session::Console> console(session::ClientSession& session) override;
+  void wants_turn(session::ClientSession& session) noexcept override;
+  void wants_server(session::ClientSession& session) noexcept override;
+  void wants_no_server(session::ClientSession& session) noexcept override;
+  void wants_welcome(session::ClientSession& session) noexcept override;
+  void client_gone(session::ClientSession& session) noexcept override;
+  void cancel(std::uint32_t pid, std::uint32_t key) noexcept override;
+  void server_idle(session::ServerSession& session) noexcept override;
+  void server_gone(session::ServerSession& session, const Error& error) noexcept override;
+  void server_identified(session::ServerSession& session, std::string_view system_id,
+                         std::string_view started_at) noexcept override;
+  void wants_capture(session::DatabaseContext& database) noexcept override;
+  void ddl_ended(session::DatabaseContext& database) noexcept override;
+
+  // ClusterUser
+  std::optional<monitor::Login> monitor_login(const Cluster& cluster, const DatabaseEntry& database) const override;
+  io::Address address_of(const config::HostPort& host) const override;
+
+  // CancellerUser
+  void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept override;
+
+ private:
+  friend class ConsoleWorld;
+
+  /// Of one turn; what is left is done in the next one.
+  static constexpr int kRoundsMax = 8;
+
+  // turn.cpp
+  void carry_out_requests();
+  void run_ready();
+  void hand_out_released();
+  void see_departed();
+  void route_wanting();
+  void pump_all();
+  void answer_cancels();
+  void reap();
+  void finish_if_done();
+  void lower(Time deadline) noexcept {
+    if (deadline < next_deadline_) next_deadline_ = deadline;
+  }
+
+  // dispatch.cpp
+  routing::Route route_of(Client& client);
+  void dispatch(Client& client);
+  /// Gives an idle server, or the one that the client holds; false when there is none now.
+  bool serve(Client& client, const routing::Route& route, pool::NodeSet nodes, unsigned preferred);
+  void bind(Client& client, Server& server, const routing::Route& route);
+  void count(Client& client, const routing::Route& route);
+  pool::NodeSet nodes_of(PoolEntry& pool, const routing::Route& route, unsigned& preferred);
+  pool::Subpool* primary_of(PoolEntry& pool) const noexcept;
+  /// An idle server: to the first who may have it, else it stays idle.
+  void hand_out(Server& server);
+  bool give_to_waiter(Server& server);
+  bool check_first(Server& server);
+  pool::ServerSeat* idle_in(PoolEntry& pool, pool::NodeSet nodes) noexcept;
+  /// Decides anew for who waits: the view, the configuration or a node's health has changed.
+  void route_waiters_again(PoolEntry& pool);
+  void cluster_changed(Cluster& cluster);
+  bool fails_fast(PoolEntry& pool, Client& client);
+
+  // servers.cpp
+  void open(PoolEntry& pool, pool::Subpool& on, bool from_reserve);
+  void pump(PoolEntry& pool);
+  void wants_pump(PoolEntry& pool) noexcept {
+    if (!List<PoolEntry, &PoolEntry::pump_hook>::linked(pool)) pump_.push_back(pool);
+  }
+  bool make_room(PoolEntry& pool, const pool::Subpool& on);
+  void place(Server& server, pool::Place to) noexcept;
+  void logged_in_server(Server& server);
+  void login_failed(Server& server);
+  void refuse_welcome(PoolEntry& pool, const Error& why);
+  void close_server(Server& server, std::string_view why);
+  /// Idle ones now, others when they are given back.
+  void retire_servers(PoolEntry& pool, std::string_view why);
+  void close_idle(PoolEntry& pool, std::string_view why);
+  session::ServerLoginParams login_params(const PoolEntry& pool) const;
+  auth::Credentials credentials_for(const PoolEntry& pool) const;
+  template <class Do>
+  static void each_server(const PoolEntry& pool, Do&& what);
+
+  // admission.cpp
+  session::Admission console_admission(Client& client, session::Admission answer, std::string_view user,
+                                       std::int64_t local_uid);
+  auth::Method method() const noexcept;
+  std::string too_many_clients(const DatabaseEntry& database, const UserEntry& user) const;
+  std::string name_of(const Client& client) const;
+  std::string name_of(const Server& server) const;
+
+  // registry.cpp
+  Status read_userlist(const config::Settings& settings, auth::Users& into);
+  void apply_databases();
+  Status reload();
+  void adopt(std::shared_ptr<const config::Settings> fresh);
+  DatabaseEntry* find_database(std::string_view name) const noexcept;
+  DatabaseEntry* database_for(std::string_view name);
+  DatabaseEntry& add_database(config::Database line, bool automatic);
+  void set_nodes(DatabaseEntry& database);
+  void remove_database(DatabaseEntry& database);
+  PoolEntry& pool_for(DatabaseEntry& database, const std::string& user, bool forced);
+  void configure_pool(PoolEntry& pool);
+  void place_nodes(PoolEntry& pool);
+  UserEntry& user_for(std::string_view name);
+  Node& node_for(const std::vector<config::HostPort>& hosts);
+  Cluster* cluster_for(const DatabaseEntry& database, std::size_t primaries, Cluster* before);
+  /// A client is gone: it counts no more, and what was made for it alone goes too.
+  void leave_pool(Client& client);
+  void drop_pool(PoolEntry& pool);
+  void drop_database(DatabaseEntry& database);
+  void drop_unused_databases();
+
+  // deadlines.cpp
+  void deadlines();
+  void pool_deadlines(PoolEntry& pool);
+  void login_deadlines();
+  void client_deadlines();
+  void roll_statistics();
+
+  // orders.cpp
+  bool servers_left(const DatabaseEntry* database) const noexcept;
+  void pause(DatabaseEntry& database);
+  void resume(DatabaseEntry& database);
+  void kill(DatabaseEntry& database);
+  void begin_shutdown(Shutdown how);
+
+  Parts parts_;
+  std::string path_;
+  std::shared_ptr<const config::Settings> settings_;
+  auth::ServerSecret secret_;
+  auth::SaltedPasswordCache salted_passwords_;
+  auth::LoginContext login_context_;
+  auth::Users userlist_;
+  session::SettingsInterner interner_;
+  ConsoleWorld world_;
+  Canceller canceller_;
+  PoolLoad load_;
+
+  std::uint64_t last_id_ = 0;             ///< of clients and servers, one row of numbers
+  std::uint64_t last_node_ = 0;
+  Time started_at_{};
+  Time next_deadline_{};
+  Time next_period_{};
+  Time period_began_{};
+  Time next_client_look_{};
+  stats::Averages averages_;              ///< over all databases, for the log
+
+  bool reload_requested_ = false;
+  std::optional<bool> pause_requested_;
+  std::optional<Shutdown> shutdown_requested_;
+  std::optional<Shutdown> shutting_down_;
+  bool finished_ = false;
+  bool paused_ = false;                   ///< all databases, by PAUSE without a name
+
+  std::vector<std::unique_ptr<io::Listener>> tcp_listeners_;
+  std::vector<std::unique_ptr<io::Listener>> unix_listeners_;
+
+  std::map<std::string, std::unique_ptr<Node>> nodes_;             ///< by name
+  std::vector<std::unique_ptr<Cluster>> clusters_;
+  std::map<std::string, std::unique_ptr<UserEntry>, std::less<>> users_;
+  std::map<std::string, std::unique_ptr<DatabaseEntry>, std::less<>> databases_;
+  std::vector<std::unique_ptr<DatabaseEntry>> removed_databases_;  ///< until their last session is gone
+  std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Server>> servers_;
+  int client_count_ = 0;                  ///< against max_client_conn
+
+  List<Client, &Client::all_hook> all_clients_;
+  List<Client, &Client::login_hook> logging_in_;
+  List<Client, &Client::ready_hook> ready_;
+  List<Client, &Client::wanting_hook> wanting_;
+  List<Client, &Client::gone_hook> gone_clients_;
+  List<Server, &Server::released_hook> released_;
+  List<Server, &Server::departed_hook> departed_;
+  /// What was closed, until its last words have gone out.
+  struct Grave {
+    Time until;
+    std::unique_ptr<Client> client;
+    std::unique_ptr<Server> server;
+  };
+  std::deque<Grave> graves_;
+  List<PoolEntry, &PoolEntry::pump_hook> pump_;
+  struct CancelRequest {
+    std::uint32_t pid;
+    std::uint32_t key;
+  };
+  std::vector<CancelRequest> cancel_requests_;
+};
+
+template <class Do>
+void Pooler::Impl::each_server(const PoolEntry& pool, Do&& what) {
+  for (const auto& subpool : pool.seats.subpools()) {
+    for (std::size_t place = 0; place < pool::kPlaces; ++place) {
+      pool::ServerSeat* seat = subpool->first(static_cast<pool::Place>(place));
+      while (seat) {
+        pool::ServerSeat* next = pool::Subpool::next(*seat);  // `what` may close it.
+        what(static_cast<Server&>(*seat));
+        seat = next;
+      }
+    }
+  }
+}
+
+}  // namespace pgweir::app

@@ -1,0 +1,264 @@
+// What the console orders: taken in at once, carried out in the turn, answered when it is done.
+#include <algorithm>
+
+#include "app/impl.h"
+#include "app/world.h"
+#include "base/text.h"
+
+namespace pgweir::app {
+
+using admin::Verb;
+
+Result<admin::Progress> ConsoleWorld::begin(const admin::Order& order, admin::ConsoleSession& asker) {
+  if (Status ok = check(order); !ok) return ok.error();
+  if (order.verb == Verb::shutdown) {
+    impl_.request_shutdown(Shutdown::now);
+    return admin::Progress::done;
+  }
+  waiting_.push_back({order, &asker, false});
+  return admin::Progress::later;
+}
+
+Status ConsoleWorld::check(const admin::Order& order) const {
+  const DatabaseEntry* database = order.database.empty() ? nullptr : impl_.find_database(order.database);
+  if (!order.database.empty() && !database) return Error(concat({"no such database: ", order.database}));
+  switch (order.verb) {
+    case Verb::pause:
+      if (!database && impl_.paused_) return Error("already suspended/paused");
+      return {};
+    case Verb::resume:
+      if (impl_.shutting_down_) return Error("pooler is shutting down");
+      if (!database && !impl_.paused_) {
+        // Databases that were paused one by one are resumed together, too.
+        for (const auto& [name, each] : impl_.databases_) {
+          if (each->paused) return {};
+        }
+        return Error("pooler is not paused/suspended");
+      }
+      if (database && !database->paused) return Error(concat({"database ", order.database, " is not paused"}));
+      return {};
+    case Verb::kill_client:
+      if (impl_.clients_.count(order.client_id) == 0) return Error("client not found");
+      return {};
+    case Verb::shutdown_wait_for_servers:
+    case Verb::shutdown_wait_for_clients:
+      if (impl_.shutting_down_) return Error("already shutting down");
+      return {};
+    case Verb::reload:
+    case Verb::kill:
+    case Verb::disable:
+    case Verb::enable:
+    case Verb::reconnect:
+    case Verb::wait_close:
+    case Verb::shutdown: return {};
+  }
+  return {};
+}
+
+void ConsoleWorld::turn() {
+  for (std::size_t i = 0; i < waiting_.size();) {
+    Status how;
+    if (!waiting_[i].begun) {
+      waiting_[i].begun = true;
+      const admin::Order order = waiting_[i].order;
+      carry_out(order, how);
+    }
+    if (i >= waiting_.size()) return;
+    if (how.ok() && waiting_[i].asker && !done(waiting_[i].order)) {
+      ++i;
+      continue;
+    }
+    admin::ConsoleSession* asker = waiting_[i].asker;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (asker) complete(*asker, how);
+  }
+}
+
+void ConsoleWorld::carry_out(const admin::Order& order, Status& how) {
+  DatabaseEntry* database = order.database.empty() ? nullptr : impl_.find_database(order.database);
+  if (!order.database.empty() && !database) {
+    how = Error(concat({"no such database: ", order.database}));
+    return;
+  }
+  const auto each = [&](auto&& what) {
+    if (database) return what(*database);
+    for (const auto& [name, one] : impl_.databases_) what(*one);
+  };
+  const std::string_view named = database ? std::string_view(order.database) : "all databases";
+  switch (order.verb) {
+    case Verb::reload:
+      impl_.log().log("RELOAD command issued");
+      if (!impl_.reload()) how = Error("F0000", "RELOAD failed, see logs for additional details");
+      return;
+    case Verb::pause:
+      impl_.log().log(concat({"PAUSE command issued: ", named}));
+      if (!database) impl_.paused_ = true;
+      return each([&](DatabaseEntry& one) { impl_.pause(one); });
+    case Verb::resume:
+      impl_.log().log(concat({"RESUME command issued: ", named}));
+      if (!database) impl_.paused_ = false;
+      return each([&](DatabaseEntry& one) { impl_.resume(one); });
+    case Verb::kill:
+      impl_.log().log(concat({"KILL command issued: ", named}));
+      if (!database) impl_.paused_ = true;
+      return each([&](DatabaseEntry& one) { impl_.kill(one); });
+    case Verb::kill_client: {
+      const auto found = impl_.clients_.find(order.client_id);
+      if (found == impl_.clients_.end()) how = Error("client not found");
+      else found->second->session.close(Error("57P01", "admin forced disconnect"));
+      return;
+    }
+    case Verb::disable:
+    case Verb::enable:
+      if (database) database->disabled = order.verb == Verb::disable;
+      return;
+    case Verb::reconnect:
+      impl_.log().log(concat({"RECONNECT command issued: ", named}));
+      return each([&](DatabaseEntry& one) {
+        for (const auto& pool : one.pools) impl_.retire_servers(*pool, "database configuration changed");
+      });
+    case Verb::wait_close: return;
+    case Verb::shutdown: return impl_.request_shutdown(Shutdown::now);
+    case Verb::shutdown_wait_for_servers: return impl_.begin_shutdown(Shutdown::wait_for_servers);
+    case Verb::shutdown_wait_for_clients: return impl_.begin_shutdown(Shutdown::wait_for_clients);
+  }
+}
+
+bool ConsoleWorld::done(const admin::Order& order) const {
+  const DatabaseEntry* database = order.database.empty() ? nullptr : impl_.find_database(order.database);
+  if (!order.database.empty() && !database) return true;
+  switch (order.verb) {
+    case Verb::pause: return !impl_.servers_left(database);
+    case Verb::wait_close: {
+      bool left = false;
+      for (const auto& [id, server] : impl_.servers_) {
+        left = left || (server->close_needed && !server->gone && (!database || &server->pool.database == database));
+      }
+      return !left;
+    }
+    case Verb::reload:
+    case Verb::resume:
+    case Verb::kill:
+    case Verb::kill_client:
+    case Verb::disable:
+    case Verb::enable:
+    case Verb::reconnect:
+    case Verb::shutdown:
+    case Verb::shutdown_wait_for_servers:
+    case Verb::shutdown_wait_for_clients: return true;
+  }
+  return true;
+}
+
+void ConsoleWorld::complete(admin::ConsoleSession& asker, const Status& how) {
+  for (ConsoleSeat* seat : seats_) {
+    if (&seat->session() != &asker) continue;
+    seat->complete(how);
+    impl_.wants_turn(seat->client().session);
+    return;
+  }
+}
+
+void ConsoleWorld::cancel(Client& client) {
+  for (ConsoleSeat* seat : seats_) {
+    if (&seat->client() != &client) continue;
+    seat->cancel();
+    impl_.wants_turn(client.session);
+    return;
+  }
+}
+
+void ConsoleWorld::forget(admin::ConsoleSession& asker) noexcept {
+  for (std::size_t i = 0; i < waiting_.size();) {
+    if (waiting_[i].asker != &asker) {
+      ++i;
+      continue;
+    }
+    const admin::Order order = waiting_[i].order;
+    const bool undo = waiting_[i].begun && order.verb == Verb::pause;
+    if (waiting_[i].begun || order.verb == Verb::pause || order.verb == Verb::wait_close) {
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      waiting_[i].asker = nullptr;
+      ++i;
+    }
+    if (!undo) continue;
+    if (DatabaseEntry* database = impl_.find_database(order.database)) impl_.resume(*database);
+    if (!order.database.empty()) continue;
+    impl_.paused_ = false;
+    for (const auto& [name, database] : impl_.databases_) impl_.resume(*database);
+  }
+}
+
+Status ConsoleWorld::set(std::string_view name, std::string_view value) {
+  config::Settings changed = *impl_.settings_;
+  if (Status ok = config::apply_set(changed, name, value); !ok) {
+    impl_.log().warning(concat({"SET ", name, " failed: ", ok.error().text()}));
+    return ok;
+  }
+  impl_.adopt(std::make_shared<const config::Settings>(std::move(changed)));
+  return {};
+}
+
+// --- what orders and signals do ----------------------------------------------------------------------------------------
+
+bool Pooler::Impl::servers_left(const DatabaseEntry* database) const noexcept {
+  if (database) return database->servers() > 0;
+  return std::any_of(databases_.begin(), databases_.end(), [](const auto& each) { return each.second->servers() > 0; });
+}
+
+void Pooler::Impl::pause(DatabaseEntry& database) {
+  database.paused = true;
+  for (const auto& pool : database.pools) {
+    pool->seats.paused = true;
+    close_idle(*pool, "pause mode");
+  }
+}
+
+void Pooler::Impl::resume(DatabaseEntry& database) {
+  if (!database.paused) return;
+  database.paused = false;
+  for (const auto& pool : database.pools) {
+    pool->seats.paused = false;
+    route_waiters_again(*pool);
+  }
+  lower(now());
+}
+
+void Pooler::Impl::kill(DatabaseEntry& database) {
+  pause(database);
+  for (const auto& pool : database.pools) {
+    for (Client* client = pool->clients.front(); client;) {
+      Client& each = *client;
+      client = List<Client, &Client::pool_hook>::next(each);
+      each.session.close(Error("57P01", "admin forced disconnect"));
+    }
+    each_server(*pool, [&](Server& server) { close_server(server, "admin forced disconnect"); });
+  }
+}
+
+void Pooler::Impl::begin_shutdown(Shutdown how) {
+  shutting_down_ = how;
+  switch (how) {
+    case Shutdown::now: log().log("shutting down"); break;
+    case Shutdown::wait_for_servers: log().log("shutting down, waiting for servers to be given back"); break;
+    case Shutdown::wait_for_clients: log().log("shutting down, waiting for clients to leave"); break;
+  }
+  // The Unix socket stays: the console can be reached to the end.
+  tcp_listeners_.clear();
+  if (how != Shutdown::wait_for_servers) return;
+  paused_ = true;
+  for (const auto& [name, database] : databases_) {
+    pause(*database);
+    for (const auto& pool : database->pools) {
+      refuse_welcome(*pool, Error("57P01", "server shutting down"));
+      while (pool::Waiter* waiter = pool->seats.front()) {
+        auto& client = static_cast<Client&>(*waiter);
+        pool->seats.leave(client);
+        client.session.close(Error("57P01", "server shutting down"));
+      }
+    }
+  }
+}
+
+}  // namespace pgweir::app

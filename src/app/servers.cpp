@@ -1,0 +1,211 @@
+// Server connections: opening, what a failed login means for whom, closing.
+#include "app/impl.h"
+#include "base/text.h"
+
+namespace pgweir::app {
+namespace {
+
+/// Errors that a node gives while it can't serve anybody yet: they pass, and say nothing about this login.
+bool passes(std::string_view sqlstate) noexcept { return sqlstate == "57P03" || sqlstate == "57P01" || sqlstate == "57P02"; }
+
+/// The node answered and said no. Errors of the connection itself are of class 08, or carry no SQLSTATE.
+bool node_said_no(const Error& error) noexcept {
+  return !error.sqlstate().empty() && error.sqlstate().substr(0, 2) != "08" && !passes(error.sqlstate());
+}
+
+/// The first pause after a failed login where other nodes can serve meanwhile; it doubles from there.
+constexpr Duration kFirstPause = std::chrono::milliseconds(500);
+
+}  // namespace
+
+io::Address Pooler::Impl::address_of(const config::HostPort& host) const {
+  const auto port = static_cast<std::uint16_t>(host.port);
+  if (!host.is_unix()) return {io::Address::Kind::tcp, host.host, port};
+  return {io::Address::Kind::unix_socket, host.host.empty() ? settings_->unix_socket_dir : host.host, port};
+}
+
+/// What is known for a login to the nodes: the line's password, what is stored of the user, what a client proved.
+auth::Credentials Pooler::Impl::credentials_for(const PoolEntry& pool) const {
+  const config::Database& line = pool.database.line;
+  auth::Credentials known;
+  if (!line.password.empty() && (pool.forced_user || line.user.empty())) {
+    known.password = line.password;
+    return known;
+  }
+  if (const auth::Secret* secret = userlist_.find(pool.context.user)) known = auth::credentials_of(*secret);
+  if (!known.password && pool.gained.password) known.password = pool.gained.password;
+  if (!known.md5 && pool.gained.md5) known.md5 = pool.gained.md5;
+  if (!known.scram && pool.gained.scram) known.scram = pool.gained.scram;
+  return known;
+}
+
+session::ServerLoginParams Pooler::Impl::login_params(const PoolEntry& pool) const {
+  const config::Database& line = pool.database.line;
+  session::ServerLoginParams params;
+  params.user = pool.context.user;
+  params.database = line.dbname.empty() ? pool.database.name : line.dbname;
+  params.credentials = credentials_for(pool);
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) params.parameters.emplace_back(name, value);
+  };
+  add("client_encoding", line.client_encoding);
+  add("DateStyle", line.datestyle);
+  add("TimeZone", line.timezone);
+  add("application_name", line.application_name);
+  params.connect_query = line.connect_query;
+  params.identify = pool.database.cluster != nullptr;
+  return params;
+}
+
+void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
+  Node* node = nullptr;
+  for (Node* known : pool.database.nodes) {
+    if (known->id == on.node()) node = known;
+  }
+  if (!node) return;
+  if (from_reserve) log().log("taking connection from reserve_pool");
+  const ServerId id{++last_id_};
+  auto server = std::make_unique<Server>(*this, pool, *node, id, login_params(pool), salted_passwords_);
+  server->dialled = address_of(node->hosts[node->next_host % node->hosts.size()]);
+  if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::round_robin) ++node->next_host;
+  Server& opened = *server;
+  servers_.emplace(id.value, std::move(server));
+  pool.seats.opened(opened, on, now());
+  opened.session.attach(parts_.dialer.dial(opened.dialled, opened.session));
+  if (pool.seats.limits.server_connect_timeout > Duration{}) lower(now() + pool.seats.limits.server_connect_timeout);
+}
+
+void Pooler::Impl::pump(PoolEntry& pool) {
+  if (!pool.welcoming.empty()) {
+    if (!pool.context.welcome.empty()) {
+      while (Client* client = pool.welcoming.pop_front()) {
+        client->session.welcome();
+        wants_turn(client->session);
+      }
+    } else if (pool::Subpool* primary = primary_of(pool)) {
+      if (pool.node_refused && pool.last_failure && primary->failing(now())) return refuse_welcome(pool, *pool.last_failure);
+      if (primary->open() == 0 && pool.seats.may_open(*primary, now(), Duration{})) open(pool, *primary, false);
+      if (primary->open() == 0 && make_room(pool, *primary)) open(pool, *primary, false);
+      if (primary->open() == 0) lower(std::max(now() + std::chrono::milliseconds(100), primary->backoff.until()));
+    } else if (pool.database.cluster->all_down()) {
+      return refuse_welcome(pool, Error("08001", concat({"server login failed: ", pool.database.cluster->trouble()})));
+    }
+  }
+  while (const pool::Opening next = pool.seats.next_to_open(now())) open(pool, *next.subpool, next.from_reserve);
+  // Full by a limit that is shared: an idle server of another pool can make room.
+  if (pool.seats.waiting() == 0 || pool.seats.paused) return;
+  for (const auto& subpool : pool.seats.subpools()) {
+    if (subpool->waiting() == 0 || subpool->coming() > 0 || !make_room(pool, *subpool)) continue;
+    if (const pool::Opening next = pool.seats.next_to_open(now())) open(pool, *next.subpool, next.from_reserve);
+  }
+  lower(pool.seats.next_deadline(now()));
+}
+
+/// Closes the idle server of another pool that shares a full limit with this sub-pool; false when there is none, or
+/// when the pool could not use the room.
+bool Pooler::Impl::make_room(PoolEntry& pool, const pool::Subpool& on) {
+  const auto& mine = on.tallies();
+  if (!pool.seats.needs_room(on, now())) return false;
+  for (const auto& [name, database] : databases_) {
+    for (const auto& other : database->pools) {
+      if (other.get() == &pool) continue;
+      const pool::Subpool* theirs = other->seats.find(on.node());
+      if (!theirs) continue;
+      const auto shared = [](const pool::Tally* a, const pool::Tally* b) { return a == b && a && a->full(); };
+      if (!shared(mine.database, theirs->tallies().database) && !shared(mine.user, theirs->tallies().user) &&
+          !shared(mine.node, theirs->tallies().node)) {
+        continue;
+      }
+      pool::ServerSeat* idle = theirs->first(pool::Place::idle);
+      if (!idle || theirs->waiting() > 0) continue;
+      close_server(static_cast<Server&>(*idle), "evicted");
+      if (!on.crowded()) return true;
+    }
+  }
+  return false;
+}
+
+void Pooler::Impl::place(Server& server, pool::Place to) noexcept {
+  if (server.seat_place() == pool::Place::active) --server.node.outstanding;
+  server.pool.seats.place(server, to, now());
+  if (to == pool::Place::active) ++server.node.outstanding;
+}
+
+void Pooler::Impl::logged_in_server(Server& server) {
+  PoolEntry& pool = server.pool;
+  server.ever_idle = true;
+  server.subpool->backoff.clear();
+  pool.last_failure.reset();
+  pool.node_refused = false;
+  if (pool.context.welcome.empty() && (!pool.database.cluster || server.subpool->side == pool::Side::primary)) {
+    pool.context.welcome = server.session.reported();
+    wants_pump(pool);
+  }
+  if (!settings_->log_connections) return;
+  const io::Transport* transport = server.session.transport();
+  const io::Address local = transport ? transport->local() : io::Address{};
+  log().log(concat({name_of(server), "new connection to server",
+                    local.host.empty() ? "" : concat({" (from ", local.host, ":", std::to_string(local.port), ")"})}));
+}
+
+/// A server never came to its first idle moment.
+void Pooler::Impl::login_failed(Server& server) {
+  PoolEntry& pool = server.pool;
+  const Error why = server.why_gone.value_or(Error("connect failed"));
+  pool::Subpool* subpool = pool.seats.find(server.node.id);
+  if (!subpool || server.close_needed) return;
+  const Duration retry = settings_->server_login_retry;
+  const bool said_no = node_said_no(why);
+  if (pool.database.cluster) {
+    pool.database.cluster->connect_failed(server.node.id);
+    subpool->backoff.failed(now(), std::min(kFirstPause, retry), retry);
+  } else {
+    ++server.node.next_host;  // Also when the database sticks to one host: until it fails.
+    const int hosts = static_cast<int>(server.node.hosts.size());
+    if (!said_no && (subpool->backoff.failures() + 1) % hosts != 0) subpool->backoff.failed_without_pause();
+    else subpool->backoff.failed(now(), retry, retry);
+  }
+  if (subpool->backoff.blocked(now())) lower(subpool->backoff.until());
+  const bool concerns_writes = primary_of(pool) == subpool;
+  if (!concerns_writes) {
+    // Reads that waited for this node may be served elsewhere.
+    if (subpool->waiting() > 0) route_waiters_again(pool);
+    return;
+  }
+  pool.last_failure = why;
+  pool.node_refused = said_no;
+  if (!subpool->failing(now())) return;
+  if (said_no) {
+    refuse_welcome(pool, why);
+    while (pool::Waiter* waiter = pool.seats.first_for(*subpool)) {
+      auto& client = static_cast<Client&>(*waiter);
+      pool.seats.leave(client);
+      if (!fails_fast(pool, client)) client.session.close(why);
+    }
+  } else if (!passes(why.sqlstate()) && (!pool.database.cluster || pool.database.cluster->all_down())) {
+    refuse_welcome(pool, Error("08001", concat({"server login failed: ", why.text()})));
+  }
+}
+
+/// Clients that wait for the pool's first server get the cause at once.
+void Pooler::Impl::refuse_welcome(PoolEntry& pool, const Error& why) {
+  while (Client* client = pool.welcoming.pop_front()) client->session.close(why);
+}
+
+void Pooler::Impl::close_server(Server& server, std::string_view why) {
+  if (server.gone) return;
+  server.session.close(Error(std::string("57P01"), std::string(why)));
+}
+
+void Pooler::Impl::close_idle(PoolEntry& pool, std::string_view why) {
+  for (const auto& subpool : pool.seats.subpools()) {
+    while (pool::ServerSeat* seat = subpool->first(pool::Place::idle)) close_server(static_cast<Server&>(*seat), why);
+  }
+}
+
+void Pooler::Impl::retire_servers(PoolEntry& pool, std::string_view why) {
+  each_server(pool, [&](Server& server) { server.close_needed = true; });
+  close_idle(pool, why);
+}
+
+}  // namespace pgweir::app

@@ -1,0 +1,254 @@
+// The turn: once after each poll of the loop, in this order: what signals and the console ask for, the monitors, ready
+// clients, servers that are free, routes, new connections, captures, time-outs, and at last what is gone is freed.
+#include "app/impl.h"
+
+#include "base/text.h"
+
+namespace pgweir::app {
+namespace {
+
+Client& entry(session::ClientSession& session) noexcept { return *static_cast<Client*>(session.seat); }
+Server& entry(session::ServerSession& session) noexcept { return *static_cast<Server*>(session.seat); }
+
+/// What was closed keeps its transport this long, so that the last words go out.
+constexpr Duration kGraveTime = std::chrono::seconds(1);
+
+}  // namespace
+
+Time Pooler::Impl::turn() noexcept {
+  const Time at = now();
+  if (reload_requested_ || pause_requested_ || shutdown_requested_ || world_.busy()) carry_out_requests();
+
+  Time next = kNever;
+  for (const auto& cluster : clusters_) {
+    cluster->turn(at);
+    if (cluster->take_change()) cluster_changed(*cluster);
+  }
+  for (int round = 0; round < kRoundsMax; ++round) {
+    if (ready_.empty() && departed_.empty() && released_.empty() && wanting_.empty() && pump_.empty()) break;
+    run_ready();
+    see_departed();
+    hand_out_released();
+    route_wanting();
+    pump_all();
+  }
+  if (!cancel_requests_.empty()) answer_cancels();
+  if (canceller_.under_way() > 0) next = std::min(next, canceller_.turn(at));
+  for (const auto& cluster : clusters_) next = std::min(next, cluster->capture_if_due(at));
+  if (at >= next_deadline_) deadlines();
+  reap();
+  finish_if_done();
+  if (!ready_.empty() || !departed_.empty() || !released_.empty() || !wanting_.empty() || !pump_.empty()) return at;
+  return std::min(next, next_deadline_);
+}
+
+void Pooler::Impl::carry_out_requests() {
+  if (std::exchange(reload_requested_, false)) (void)reload();
+  if (pause_requested_ && !shutting_down_) {
+    if (*pause_requested_) log().log("got SIGUSR1, pausing all activity");
+    else log().log("got SIGUSR2, continuing from PAUSE");
+    paused_ = *pause_requested_;
+    for (const auto& [name, database] : databases_) *pause_requested_ ? pause(*database) : resume(*database);
+  } else if (pause_requested_ && !*pause_requested_) {
+    log().log("got SIGUSR2 while shutting down, ignoring");
+  }
+  pause_requested_.reset();
+  if (shutdown_requested_) begin_shutdown(*std::exchange(shutdown_requested_, std::nullopt));
+  world_.turn();
+}
+
+/// Those that are on the list now: who asks again meanwhile comes in the next round.
+void Pooler::Impl::run_ready() {
+  for (std::size_t left = ready_.size(); left > 0; --left) {
+    Client* client = ready_.pop_front();
+    if (!client) return;
+    client->session.on_turn();
+  }
+}
+
+void Pooler::Impl::hand_out_released() {
+  for (std::size_t left = released_.size(); left > 0; --left) {
+    Server* server = released_.pop_front();
+    if (!server) return;
+    hand_out(*server);
+  }
+}
+
+void Pooler::Impl::see_departed() {
+  while (Server* server = departed_.pop_front()) {
+    PoolEntry& pool = server->pool;
+    if (!server->ever_idle) login_failed(*server);
+    wants_pump(pool);
+    const auto found = servers_.find(server->session.id().value);
+    ENSURE(found != servers_.end());
+    graves_.push_back({now() + kGraveTime, nullptr, std::move(found->second)});
+    servers_.erase(found);
+  }
+}
+
+void Pooler::Impl::route_wanting() {
+  for (std::size_t left = wanting_.size(); left > 0; --left) {
+    Client* client = wanting_.pop_front();
+    if (!client) return;
+    dispatch(*client);
+  }
+}
+
+void Pooler::Impl::pump_all() {
+  for (std::size_t left = pump_.size(); left > 0; --left) {
+    PoolEntry* pool = pump_.pop_front();
+    if (!pool) return;
+    pump(*pool);
+  }
+}
+
+void Pooler::Impl::answer_cancels() {
+  for (const CancelRequest& request : cancel_requests_) {
+    // The first half of a client's key is the low half of its id.
+    const auto found = clients_.find(request.pid);
+    if (found == clients_.end() || found->second->session.cancel_key() != request.key) {
+      log().log("failed cancel request: no such client");
+      continue;
+    }
+    Client& client = *found->second;
+    if (client.is_console) {
+      world_.cancel(client);
+      continue;
+    }
+    if (client.session.state() == session::ClientState::waiting) {
+      client.session.cancel_waiting();
+      continue;
+    }
+    session::ServerSession* session = client.session.server();
+    // Nothing is running for an idle client, and what its server does next may be another's.
+    if (!session || client.session.state() != session::ClientState::active) continue;
+    Server& server = entry(*session);
+    io::Address to = server.dialled;
+    if (to.kind == io::Address::Kind::tcp && session->transport()) to = session->transport()->peer();
+    const Duration patience = settings_->cancel_wait_timeout > Duration{} ? settings_->cancel_wait_timeout : std::chrono::hours(1);
+    client.session.cancel_asked();
+    if (canceller_.send(session->id().value, to, session->backend_pid(), session->backend_key(), now() + patience)) ++server.cancels;
+  }
+  cancel_requests_.clear();
+}
+
+void Pooler::Impl::cancel_ended(std::uint64_t server_id, bool timed_out) noexcept {
+  const auto found = servers_.find(server_id);
+  if (found == servers_.end()) return;
+  Server& server = *found->second;
+  if (server.cancels > 0) --server.cancels;
+  if (server.gone) return;
+  if (timed_out) {
+    // It may still arrive: nobody else may get this server.
+    server.close_needed = true;
+    if (server.seat_place() == pool::Place::being_canceled) close_server(server, "cancel_wait_timeout");
+    return;
+  }
+  if (server.cancels == 0 && server.seat_place() == pool::Place::being_canceled) released_.push_back(server);
+}
+
+void Pooler::Impl::reap() {
+  see_departed();  // They point at pools that may go now.
+  while (Client* client = gone_clients_.pop_front()) {
+    const auto found = clients_.find(client->session.id().value);
+    ENSURE(found != clients_.end());
+    graves_.push_back({now() + kGraveTime, std::move(found->second), nullptr});
+    clients_.erase(found);
+    leave_pool(*client);
+  }
+  const Time at = now();
+  while (!graves_.empty() && graves_.front().until <= at) graves_.pop_front();
+  if (!graves_.empty()) lower(graves_.front().until);
+}
+
+void Pooler::Impl::finish_if_done() {
+  if (!shutting_down_ || finished_) return;
+  switch (*shutting_down_) {
+    case Shutdown::now: finished_ = true; return;
+    case Shutdown::wait_for_servers: finished_ = servers_.empty(); break;
+    case Shutdown::wait_for_clients: finished_ = client_count_ == 0; break;
+  }
+  if (finished_) log().log("server connections dropped, exiting");
+}
+
+// --- notes that sessions leave ---------------------------------------------------------------------------------------
+
+void Pooler::Impl::wants_turn(session::ClientSession& session) noexcept {
+  Client& client = entry(session);
+  if (!client.gone && !List<Client, &Client::ready_hook>::linked(client)) ready_.push_back(client);
+}
+
+void Pooler::Impl::wants_server(session::ClientSession& session) noexcept {
+  Client& client = entry(session);
+  if (client.gone || client.pool != nullptr) return;
+  if (!List<Client, &Client::wanting_hook>::linked(client)) wanting_.push_back(client);
+}
+
+void Pooler::Impl::wants_no_server(session::ClientSession& session) noexcept {
+  Client& client = entry(session);
+  if (List<Client, &Client::wanting_hook>::linked(client)) wanting_.remove(client);
+  if (client.pool) client.pool->leave(client);
+}
+
+void Pooler::Impl::wants_welcome(session::ClientSession& session) noexcept {
+  Client& client = entry(session);
+  PoolEntry& pool = *client.pool_entry;
+  if (List<Client, &Client::welcome_hook>::linked(client)) return;
+  pool.welcoming.push_back(client);
+  wants_pump(pool);
+}
+
+void Pooler::Impl::client_gone(session::ClientSession& session) noexcept {
+  Client& client = entry(session);
+  if (client.gone) return;
+  client.gone = true;
+  wants_no_server(session);
+  if (List<Client, &Client::ready_hook>::linked(client)) ready_.remove(client);
+  if (List<Client, &Client::login_hook>::linked(client)) logging_in_.remove(client);
+  if (List<Client, &Client::welcome_hook>::linked(client)) client.pool_entry->welcoming.remove(client);
+  all_clients_.remove(client);
+  gone_clients_.push_back(client);
+  if (settings_->log_disconnections) {
+    log().log(concat({name_of(client), "closing because: ", session.end_reason(), " (age=",
+                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now() - session.connected_at()).count()), "s)"}));
+  }
+}
+
+void Pooler::Impl::cancel(std::uint32_t pid, std::uint32_t key) noexcept { cancel_requests_.push_back({pid, key}); }
+
+void Pooler::Impl::server_idle(session::ServerSession& session) noexcept {
+  Server& server = entry(session);
+  if (!List<Server, &Server::released_hook>::linked(server)) released_.push_back(server);
+}
+
+void Pooler::Impl::server_gone(session::ServerSession& session, const Error& error) noexcept {
+  Server& server = entry(session);
+  if (server.gone) return;
+  server.gone = true;
+  server.why_gone = error;
+  if (List<Server, &Server::released_hook>::linked(server)) released_.remove(server);
+  if (server.subpool && server.seat_place() == pool::Place::active) --server.node.outstanding;
+  server.pool.seats.closed(server);
+  departed_.push_back(server);
+  if (settings_->log_disconnections) {
+    log().log(concat({name_of(server), "closing because: ", error.text(), " (age=",
+                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now() - session.connected_at()).count()), "s)"}));
+  }
+}
+
+void Pooler::Impl::server_identified(session::ServerSession& session, std::string_view system_id,
+                                     std::string_view started_at) noexcept {
+  Server& server = entry(session);
+  if (Cluster* cluster = server.pool.database.cluster) cluster->identified(server.node.id, system_id, started_at);
+}
+
+void Pooler::Impl::wants_capture(session::DatabaseContext& database) noexcept {
+  if (Cluster* cluster = static_cast<DatabaseEntry&>(database).cluster) cluster->want_capture();
+}
+
+void Pooler::Impl::ddl_ended(session::DatabaseContext& database) noexcept {
+  auto& entry_of = static_cast<DatabaseEntry&>(database);
+  if (entry_of.cluster) entry_of.cluster->ddl_ended(entry_of);
+}
+
+}  // namespace pgweir::app

@@ -1,0 +1,344 @@
+// What SHOW shows: rows made of the entries, when somebody asks.
+#include "app/world.h"
+
+#include <algorithm>
+
+#include "app/impl.h"
+#include "base/text.h"
+#include "routing/reason.h"
+
+namespace pgweir::app {
+namespace {
+
+std::string client_state(const session::ClientSession& session) {
+  switch (session.state()) {
+    case session::ClientState::startup:
+    case session::ClientState::authenticating:
+    case session::ClientState::welcoming: return "login";
+    case session::ClientState::console:
+    case session::ClientState::active:
+    case session::ClientState::collecting: return "active";
+    case session::ClientState::idle: return session.server() ? "active" : "idle";
+    case session::ClientState::waiting: return "waiting";
+    case session::ClientState::closed: return "closed";
+  }
+  return "";
+}
+
+std::string server_state(const Server& server) {
+  switch (server.seat_place()) {
+    case pool::Place::login: return "new";
+    case pool::Place::idle: return "idle";
+    case pool::Place::active: return server.session.client() ? "active" : "tested";
+    case pool::Place::testing: return "tested";
+    case pool::Place::being_canceled: return "being_canceled";
+  }
+  return "";
+}
+
+void add_ends(admin::SocketRow& row, const io::Transport* transport) {
+  if (!transport) return;
+  const io::Address peer = transport->peer();
+  const io::Address local = transport->local();
+  row.address = peer.kind == io::Address::Kind::unix_socket ? "unix" : peer.host;
+  row.port = peer.port;
+  row.local_address = local.kind == io::Address::Kind::unix_socket ? "unix" : local.host;
+  row.local_port = local.port;
+}
+
+std::string joined(const std::vector<sql::RelationName>& names) {
+  std::string text;
+  for (const sql::RelationName& name : names) {
+    if (!text.empty()) text += ", ";
+    if (!name.schema.empty()) text += name.schema + ".";
+    text += name.name;
+  }
+  return text;
+}
+
+std::string joined(const std::vector<sql::FunctionName>& names) {
+  std::string text;
+  for (const sql::FunctionName& name : names) {
+    if (!text.empty()) text += ", ";
+    if (!name.schema.empty()) text += name.schema + ".";
+    text += name.name;
+  }
+  return text;
+}
+
+}  // namespace
+
+ConsoleSeat::ConsoleSeat(ConsoleWorld& world, admin::Access access, Client& client)
+    : world_(world), client_(client), session_(world, access) {
+  world_.opened(*this);
+}
+
+ConsoleSeat::~ConsoleSeat() {
+  world_.closed(*this);
+}
+
+std::shared_ptr<const config::Settings> ConsoleWorld::settings() const { return impl_.settings_; }
+
+std::vector<admin::SocketRow> ConsoleWorld::clients() const {
+  std::vector<admin::SocketRow> rows;
+  const Time now = impl_.now();
+  const WallTime wall = impl_.parts_.clock.wall();
+  for (const Client* client = impl_.all_clients_.front(); client; client = List<Client, &Client::all_hook>::next(*client)) {
+    const session::ClientSession& session = client->session;
+    if (session.user().empty()) continue;
+    admin::SocketRow row;
+    row.type = 'C';
+    row.user = session.user();
+    row.database = session.database();
+    row.state = client_state(session);
+    add_ends(row, session.transport());
+    row.connect_time = wall - (now - session.connected_at());
+    row.request_time = wall - (now - session.request_at());
+    if (session.state() == session::ClientState::waiting) row.wait = now - session.state_since();
+    row.id = session.id().value;
+    row.link = session.server() ? session.server()->id().value : 0;
+    row.application_name = session.application_name();
+    row.prepared_statements = static_cast<int>(session.prepared_count());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<admin::SocketRow> ConsoleWorld::servers() const {
+  std::vector<admin::SocketRow> rows;
+  const Time now = impl_.now();
+  const WallTime wall = impl_.parts_.clock.wall();
+  std::vector<const Server*> by_id;
+  by_id.reserve(impl_.servers_.size());
+  for (const auto& [id, server] : impl_.servers_) {
+    if (!server->gone) by_id.push_back(server.get());
+  }
+  std::sort(by_id.begin(), by_id.end(), [](const Server* a, const Server* b) { return a->session.id() < b->session.id(); });
+  for (const Server* server : by_id) {
+    const session::ServerSession& session = server->session;
+    admin::SocketRow row;
+    row.type = 'S';
+    row.user = server->pool.context.user;
+    row.database = server->pool.database.name;
+    row.state = server_state(*server);
+    add_ends(row, session.transport());
+    row.connect_time = wall - (now - session.connected_at());
+    row.request_time = wall - (now - session.state_since());
+    row.close_needed = server->close_needed;
+    row.id = session.id().value;
+    row.link = session.client() ? session.client()->id().value : 0;
+    row.remote_pid = static_cast<int>(session.backend_pid());
+    row.application_name = server->pool.database.line.application_name;
+    row.prepared_statements = static_cast<int>(session.prepared_count());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<admin::PoolRow> ConsoleWorld::pools() const {
+  std::vector<admin::PoolRow> rows;
+  const Time now = impl_.now();
+  for (const auto& [name, database] : impl_.databases_) {
+    for (const auto& pool : database->pools) {
+      admin::PoolRow row;
+      row.database = name;
+      row.user = pool->context.user;
+      for (const Client* client = pool->clients.front(); client; client = List<Client, &Client::pool_hook>::next(*client)) {
+        const session::ClientState state = client->session.state();
+        if (state == session::ClientState::startup || state == session::ClientState::authenticating) continue;
+        const bool waits = state == session::ClientState::waiting || state == session::ClientState::welcoming;
+        ++(waits ? row.cl_waiting : row.cl_active);
+        if (state == session::ClientState::waiting) row.maxwait = std::max(row.maxwait, now - client->session.state_since());
+      }
+      Pooler::Impl::each_server(*pool, [&](Server& server) {
+        if (server.cancels > 0 && server.seat_place() == pool::Place::active) ++row.sv_active_cancel;
+        switch (server.seat_place()) {
+          case pool::Place::login: ++row.sv_login; return;
+          case pool::Place::idle: ++row.sv_idle; return;
+          case pool::Place::active: ++(server.session.client() ? row.sv_active : row.sv_tested); return;
+          case pool::Place::testing: ++row.sv_tested; return;
+          case pool::Place::being_canceled: ++row.sv_being_canceled; return;
+        }
+      });
+      row.cl_active_cancel_req = row.sv_active_cancel;
+      row.pool_mode = pool->context.mode;
+      if (!database->cluster && database->line.hosts.size() > 1) row.load_balance_hosts = config::to_string(database->line.load_balance_hosts);
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::vector<admin::DatabaseRow> ConsoleWorld::databases() const {
+  std::vector<admin::DatabaseRow> rows;
+  for (const auto& [name, database] : impl_.databases_) {
+    rows.push_back({.database = database->line,
+                    .current_connections = database->servers(),
+                    .current_client_connections = database->clients,
+                    .paused = database->paused,
+                    .disabled = database->disabled});
+  }
+  return rows;
+}
+
+std::vector<admin::UserRow> ConsoleWorld::users() const {
+  std::map<std::string, admin::UserRow, std::less<>> rows;
+  for (const auto& [name, secret] : impl_.userlist_) rows[name].name = name;
+  for (const auto& [name, user] : impl_.settings_->users) rows[name].name = name;
+  for (const auto& [name, user] : impl_.users_) {
+    admin::UserRow& row = rows[name];
+    row.name = name;
+    row.current_client_connections = user->clients;
+    for (const auto& [node, tally] : user->connections) row.current_connections += tally.open;
+  }
+  std::vector<admin::UserRow> list;
+  for (auto& [name, row] : rows) list.push_back(std::move(row));
+  return list;
+}
+
+std::vector<admin::StatsRow> ConsoleWorld::stats() const {
+  std::vector<admin::StatsRow> rows;
+  for (const auto& [name, database] : impl_.databases_) rows.push_back({name, database->totals(), database->averages.last()});
+  return rows;
+}
+
+admin::Lists ConsoleWorld::lists() const {
+  admin::Lists lists;
+  lists.databases = static_cast<int>(impl_.databases_.size());
+  lists.users = static_cast<int>(users().size());
+  lists.peers = static_cast<int>(impl_.settings_->peers.size());
+  for (const auto& [name, database] : impl_.databases_) {
+    lists.pools += static_cast<int>(database->pools.size());
+    for (const auto& pool : database->pools) {
+      for (const auto& subpool : pool->seats.subpools()) {
+        lists.free_servers += static_cast<int>(subpool->count(pool::Place::idle));
+        lists.used_servers += static_cast<int>(subpool->count(pool::Place::active));
+      }
+    }
+  }
+  lists.login_clients = static_cast<int>(impl_.logging_in_.size());
+  lists.used_clients = static_cast<int>(impl_.all_clients_.size());
+  return lists;
+}
+
+admin::State ConsoleWorld::state() const { return {.paused = impl_.paused_, .suspended = false}; }
+
+std::vector<admin::MemoryRow> ConsoleWorld::memory() const {
+  const auto row = [](std::string_view name, std::size_t size, std::size_t used) {
+    return admin::MemoryRow{std::string(name), static_cast<std::int64_t>(size), static_cast<std::int64_t>(used), 0};
+  };
+  std::size_t pools = 0;
+  for (const auto& [name, database] : impl_.databases_) pools += database->pools.size();
+  return {row("client", sizeof(Client), impl_.clients_.size()), row("server", sizeof(Server), impl_.servers_.size()),
+          row("pool", sizeof(PoolEntry), pools), row("database", sizeof(DatabaseEntry), impl_.databases_.size()),
+          row("user", sizeof(UserEntry), impl_.users_.size()), row("settings_set", sizeof(session::SettingsSet), impl_.interner_.size())};
+}
+
+std::vector<admin::NodeRow> ConsoleWorld::nodes() const {
+  std::vector<admin::NodeRow> rows;
+  for (const auto& [name, database] : impl_.databases_) {
+    const routing::ClusterSnapshot view = database->cluster ? database->cluster->view() : nullptr;
+    const routing::NodeView* primary = view && view->primary ? view->find(view->primary) : nullptr;
+    for (const Node* node : database->nodes) {
+      admin::NodeRow row;
+      row.database = name;
+      row.node = node->name;
+      row.role = "unknown";
+      row.health = "ok";
+      if (const routing::NodeView* seen = view ? view->find(node->id) : nullptr) {
+        row.role = routing::to_string(seen->role);
+        if (seen->replayed.value != 0) row.lsn = tokens::to_string(seen->replayed);
+        if (primary && primary->replayed > seen->replayed && seen->role == routing::Role::replica) {
+          row.lag_bytes = static_cast<std::int64_t>(primary->replayed.value - seen->replayed.value);
+        }
+        row.lag = seen->lag;
+        row.lag_p50 = seen->lag_p50;
+        row.lag_p99 = seen->lag_p99;
+        row.lag_p999 = seen->lag_p999;
+        row.timeline = static_cast<int>(seen->timeline);
+        row.system_id = seen->system_id;
+        row.weight = seen->weight;
+        row.reason = !seen->excluded.empty() ? seen->excluded : seen->last_error;
+        if (seen->role == routing::Role::down) row.health = "down";
+        else if (!seen->excluded.empty()) row.health = "excluded";
+        else if (seen->several) row.health = "several";
+        else if (seen->role == routing::Role::unknown) row.health = "unknown";
+      }
+      for (const auto& pool : database->pools) {
+        const pool::Subpool* subpool = pool->seats.find(node->id);
+        if (!subpool) continue;
+        row.sv_active += static_cast<int>(subpool->count(pool::Place::active));
+        row.sv_idle += static_cast<int>(subpool->count(pool::Place::idle));
+        row.sv_login += static_cast<int>(subpool->count(pool::Place::login));
+        if (subpool->failing(impl_.now()) && row.health == "ok") row.health = "failing";
+      }
+      row.outstanding = static_cast<int>(node->outstanding);
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::vector<admin::RoutingRow> ConsoleWorld::routing() const {
+  std::vector<admin::RoutingRow> rows;
+  for (const auto& [name, database] : impl_.databases_) {
+    for (const sql::Target target : {sql::Target::primary, sql::Target::replica}) {
+      for (std::size_t i = 0; i < routing::kReasonCount; ++i) {
+        const auto reason = static_cast<routing::Reason>(i);
+        const std::uint64_t units = database->routes.get(target, reason);
+        if (units == 0) continue;
+        rows.push_back({name, std::string(sql::to_string(target)), std::string(routing::to_string(reason)), units});
+      }
+    }
+  }
+  return rows;
+}
+
+std::vector<std::pair<std::string, std::string>> ConsoleWorld::facts() const {
+  const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(impl_.now() - impl_.started_at_).count();
+  return {{"version", "pgweir " PGWEIR_VERSION},
+          {"uptime_seconds", std::to_string(uptime)},
+          {"config_file", impl_.path_},
+          {"clusters", std::to_string(impl_.clusters_.size())},
+          {"cancel_requests_under_way", std::to_string(impl_.canceller_.under_way())}};
+}
+
+/// Where a fresh session's statement would go now, in each database that is split.
+std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql) const {
+  std::vector<admin::ExplainRow> rows;
+  for (const auto& [name, database] : impl_.databases_) {
+    if (!database->cluster || !database->classifier || !database->cluster->view()) continue;
+    const auto meaning = database->classifier->classify(sql, {});
+    const routing::ClusterView& view = *database->cluster->view();
+    routing::UnitFacts facts;
+    facts.cause = meaning->cause;
+    facts.hint = meaning->hint;
+    facts.certain = meaning->certain;
+    facts.statements = static_cast<std::uint32_t>(meaning->statements.size());
+    facts.learned = database->learned.contains(meaning->shape);
+    routing::Policy policy;
+    policy.level = config::read_consistency(*impl_.settings_, database->line, nullptr);
+    policy.max_replica_lag = config::max_replica_lag(*impl_.settings_, database->line);
+    policy.split = config::is_split(*impl_.settings_, database->line, nullptr);
+    if (policy.level == config::ConsistencyLevel::table) {
+      const bool all = meaning->reads.all || database->catalog_stale;
+      facts.tables = database->captures->need(database->writes.last_write(meaning->reads.keys, all));
+    }
+    impl_.load_.look_at(database->pools.empty() ? nullptr : database->pools.front().get(), impl_.now());
+    const routing::Route route = routing::decide(facts, view, policy, impl_.load_);
+    admin::ExplainRow row;
+    row.database = name;
+    row.target = sql::to_string(route.target);
+    const NodeId node = route.target == sql::Target::primary ? view.primary : route.replicas[0];
+    if (const routing::NodeView* seen = view.find(node)) row.node = seen->name;
+    row.reason = routing::to_string(route.reason);
+    row.statement_class = sql::to_string(meaning->kind);
+    row.tables_read = joined(meaning->tables_read);
+    row.tables_written = joined(meaning->tables_written);
+    row.functions = joined(meaning->functions);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace pgweir::app
