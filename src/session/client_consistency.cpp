@@ -64,6 +64,7 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
   if (m.may_commit) may_commit_ = true;
   if (m.statements.size() > 1) several_in_flight_ = true;
   if (m.is_ddl) {
+    if (!ddl_in_flight_) ++pool_->database->ddl_begun;
     ddl_in_flight_ = true;
     pool_->database->catalog_stale = true;
   }

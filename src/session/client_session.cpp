@@ -176,6 +176,7 @@ void ClientSession::end(const Error& why) {
   end_reason_ = why.text();
   if (!writes_.empty()) mark_writes();
   drop_writes();
+  if (std::exchange(ddl_in_flight_, false)) hub_.ddl_ended(*pool_->database);
   const bool between_units = in_flight_ == 0 && !unit_open_ && status_ == 'I' && pass_left_ == 0 && !settings_pending_;
   const auto how = [&](const ServerSession& server) {
     if (&server == server_ && (!between_units || discarding_)) return ServerSession::Leave::broken;

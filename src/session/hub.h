@@ -48,6 +48,8 @@ struct DatabaseContext {
   std::uint64_t judging = 1;
   /// From a DDL's dispatch until a catalog read after its end is loaded, every commit marks all tables.
   bool catalog_stale = true;
+  /// How many units with DDL were sent to a server: each is followed by Hub::ddl_ended().
+  std::uint64_t ddl_begun = 0;
   tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split
   tokens::TableWrites writes;
   LearnedShapes learned;
