@@ -63,7 +63,8 @@ void QueryWalker::walk(Bytes text, Tokens tokens, std::size_t from, Findings& fo
   pending_cte_.clear();
   levels_.push_back({});
   for (std::size_t at = from; at < tokens.size() && !found.broken;) at = step(at);
-  if (levels_.size() != 1 || top().expects_table || top().with != With::none) found.broken = true;
+  const Level& end = top();
+  if (levels_.size() != 1 || end.expects_table || end.with != With::none || end.brackets != 0) found.broken = true;
 }
 
 std::size_t QueryWalker::step(std::size_t at) {
@@ -164,7 +165,7 @@ void QueryWalker::close(std::size_t at) {
     return;
   }
   const Level level = top();
-  if (level.expects_table || level.with != With::none) found_->broken = true;
+  if (level.expects_table || level.with != With::none || level.brackets != 0) found_->broken = true;
   levels_.pop_back();
   ctes_.resize(level.cte_mark);
   if (level.call_end != 0) finish_call(level, at);
@@ -515,7 +516,9 @@ std::size_t QueryWalker::plain_name(std::size_t at) {
     return end;
   }
   if (type_is(end, TokenType::left_paren)) {
-    if (kind == WordKind::reserved) return end;
+    const Word word = single ? word_at(at) : Word::none;
+    const bool casts = word == Word::cast || word == Word::treat;
+    if (kind == WordKind::reserved && !casts) return end;
     // FROM t AS a (x, y) and FROM t a (x, y)
     const Token* before = at > from_ ? token(at - 1) : nullptr;
     const bool behind_item = before != nullptr && level.from &&
@@ -524,9 +527,8 @@ std::size_t QueryWalker::plain_name(std::size_t at) {
                               (before->type == TokenType::name && before->kind == WordKind::name));
     const bool doubtful = kind == WordKind::column_name || kind == WordKind::type_function ||
                           kind == WordKind::before_parens || (single && (after_as || behind_item));
-    open_call(at, end, doubtful);
-    const Word word = single ? word_at(at) : Word::none;
-    if (word == Word::cast || word == Word::treat) top().is_cast = true;
+    open_call(at, end, doubtful || casts);
+    top().is_cast = casts;
     return end + 1;
   }
   if (type_is(end, TokenType::literal) && kind == WordKind::name && !after_as) check_type(at, end);

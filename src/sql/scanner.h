@@ -32,7 +32,7 @@ enum class TokenType : std::uint8_t {
   dot,
   semicolon,
   cast,          ///< ::
-  other,         ///< : and :=
+  other,         ///< : := and ..
 };
 
 enum class ScanEnd : std::uint8_t { complete, broken };
@@ -221,6 +221,11 @@ class Scanner {
       case '$': return dollar();
       case '.':
         if (scan_detail::is(peek(1), scan_detail::kDigit)) return number();
+        if (peek(1) == '.') {  // 1..2 is a range, not 1. and .2
+          at_ += 2;
+          emit(TokenType::other, at_ - 2);
+          return true;
+        }
         return single(TokenType::dot);
       case ':': {
         const char* begin = at_++;

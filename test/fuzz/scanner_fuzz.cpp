@@ -1,0 +1,44 @@
+// The lexer over any bytes: tokens lie in order inside the text, both of its users agree on what is broken, and a
+// script's pieces are pieces of the script.
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "sql/scanner.h"
+#include "sql/shape.h"
+#include "sql/split.h"
+#include "sql/tokens.h"
+
+using namespace pgweir;
+using namespace pgweir::sql;
+
+namespace {
+
+void demand(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const Dialect dialect{.standard_conforming_strings = (data[0] & 1) == 0};
+  const Bytes text(reinterpret_cast<const char*>(data) + 1, size - 1);
+
+  std::vector<Token> tokens;
+  TokenSink token_sink(text, tokens);
+  const ScanEnd end = Scanner<TokenSink>(text, dialect, token_sink).run();
+  ShapeSink shape_sink({1, 2}, dialect, text);
+  demand(Scanner<ShapeSink>(text, dialect, shape_sink).run() == end);
+
+  std::size_t from = 0;
+  for (const Token& token : tokens) {
+    demand(token.begin >= from && token.size > 0);
+    from = token.begin + token.size;
+    demand(from <= text.size());
+  }
+  for (Bytes piece : split_statements(text, dialect)) {
+    demand(!piece.empty() && piece.data() >= text.data() && piece.data() + piece.size() <= text.data() + text.size());
+  }
+  return 0;
+}

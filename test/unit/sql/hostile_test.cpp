@@ -1,0 +1,81 @@
+// Texts made to hurt. Each must be judged within a bound that only quadratic work or deep recursion could miss.
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "sql/split.h"
+#include "sql_test_support.h"
+
+using namespace pgweir;
+using namespace pgweir::sql;
+using namespace pgweir::sql::test;
+
+namespace {
+
+std::string repeated(Bytes piece, std::size_t size) {
+  std::string out;
+  while (out.size() + piece.size() <= size) out += piece;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("forty kilobytes of anything take linear time and little stack") {
+  constexpr std::size_t kSize = 40'000;
+  const std::pair<std::string, std::string> around[] = {
+      {"SELECT ", ""}, {"", ""}, {"SELECT f(", ")"}, {"SELECT * FROM a WHERE x IN (", ")"}, {"WITH x AS (", ") SELECT 1"}, {"SET x = ", ""},
+      {"CREATE FUNCTION f() BEGIN ATOMIC ", "END"}, {"EXPLAIN ", "SELECT 1"}, {"COPY (", ") TO STDOUT"}, {"INSERT INTO t VALUES ", ""}};
+  const std::string pieces[] = {
+      "/*", "/**/", "(", ")", "()", "[", "'", "''", "'a'", "'a'\n", "\"", "\"a\"", "$$", "$a$", "$a", "$", "+", "+-", "@", "~+", "--\n", "1+",
+      "a.", "a(", "f(),", "(SELECT ", "SELECT ", "FROM a,", "JOIN b ", "(1,2),", "WITH a AS (", "a AS (SELECT 1),", ";", ";;", "BEGIN ATOMIC ", "CASE ",
+      "END ", "EXPLAIN ", "E'\\'", "U&\"\\0061\"", "not ", "a::b", "1,", "UNION SELECT 1 FROM t ", "INTO a ", "FOR UPDATE ", "\xC3\xB6", "pgweir: primary "};
+  for (const auto& [before, after] : around) {
+    for (const std::string& piece : pieces) {
+      const std::string text = before + repeated(piece, kSize) + after;
+      INFO(before << piece << "…" << after);
+      const auto began = std::chrono::steady_clock::now();
+      CHECK(classify(text) != nullptr);
+      const auto took = std::chrono::steady_clock::now() - began;
+      // Some milliseconds without optimisation; quadratic work would need many seconds.
+      CHECK(took < std::chrono::seconds(2));
+    }
+  }
+}
+
+TEST_CASE("a million different names are bounded, not remembered") {
+  std::string columns = "SELECT ";
+  std::string tables = "SELECT * FROM t0";
+  std::string calls = "SELECT f0()";
+  std::string ctes = "WITH c0 AS (SELECT 1)";
+  for (int i = 1; i < 50'000; ++i) {
+    const std::string n = std::to_string(i);
+    columns += "a.x" + n + ",";
+    tables += ",t" + n;
+    calls += ",f" + n + "()";
+    ctes += ",c" + n + " AS (SELECT * FROM c" + std::to_string(i - 1) + ")";
+  }
+  columns += "1";
+  ctes += " SELECT 1";
+  const auto began = std::chrono::steady_clock::now();
+  CHECK(classify(columns)->cause == Cause::unparsed);
+  CHECK(classify(tables)->reads.all);
+  CHECK(classify(tables)->tables_read.size() <= 256);
+  CHECK(classify(calls)->target == Target::primary);
+  CHECK(classify(calls)->functions.size() <= 128);
+  CHECK(classify(ctes)->reads.all);
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
+}
+
+TEST_CASE("every prefix of a statement is judged without harm") {
+  const std::string text =
+      "WITH RECURSIVE x(a) AS (SELECT 1 FROM \"T\" t (c), LATERAL f($1, VARIADIC b) UNION ALL SELECT E'\\'' || $q$;$q$ FROM x) "
+      "SEARCH DEPTH FIRST BY a SET o CYCLE a SET c USING p, y AS NOT MATERIALIZED (VALUES (1)) "
+      "SELECT CAST(a AS numeric(10,2)), b::int[], U&\"\\0061\", count(*) FILTER (WHERE true) FROM ROWS FROM (g(1)) AS z(a int) "
+      "JOIN ONLY (s.t) USING (id) WHERE a OPERATOR(pg_catalog.=) 1 GROUP BY 1 FOR UPDATE OF t; "
+      "COPY s.t (a) FROM STDIN WITH (FORMAT csv) WHERE a > 1; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; "
+      "EXPLAIN (ANALYZE, COSTS off) MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE; SET LOCAL TIME ZONE INTERVAL '1' HOUR";
+  for (std::size_t size = 0; size <= text.size(); ++size) {
+    CHECK(classify(Bytes(text).substr(0, size)) != nullptr);
+    CHECK(classify(Bytes(text).substr(size)) != nullptr);
+    split_statements(Bytes(text).substr(size), {});
+  }
+}
