@@ -1,4 +1,5 @@
-// CatalogLoader: keeps one database's catalog as classification needs it, read from the primary on a connection of its own.
+// CatalogLoader: keeps one database's catalog as classification needs it, read from the primary on
+// a connection of its own.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +30,12 @@ class CatalogLoader final : private ProbeUser {
   /// `login.dbname` is the database whose catalog it is.
   CatalogLoader(Deps deps, Login login, CatalogOptions options = {});
 
-  /// Takes in what was answered, asks what is due. `primary` is where to ask (null: nobody is known). Returns when it wants to be called next.
+  /// Takes in what was answered, asks what is due. `primary` is where to ask (null: nobody is
+  /// known). Returns when it wants to be called next.
   Time turn(NodeId primary, const io::Address* address, Time now) noexcept;
 
-  /// DDL is being sent to a server, and has ended (with its transaction, or its connection). Between the first and a snapshot begun after the
-  /// second, nothing is certain.
+  /// DDL is being sent to a server, and has ended (with its transaction, or its connection).
+  /// Between the first and a snapshot begun after the second, nothing is certain.
   void ddl_began() noexcept;
   void ddl_ended() noexcept;
   /// DDL that began and ended at once, or whose end is all that was seen.
@@ -44,7 +46,8 @@ class CatalogLoader final : private ProbeUser {
 
   /// The newest snapshot, also while it is in doubt; null until one is loaded.
   const std::shared_ptr<const routing::CatalogView>& view() const noexcept { return view_; }
-  /// What classification may rely on now: the snapshot, a doubtful one while DDL may be unseen, or null while none is loaded.
+  /// What classification may rely on now: the snapshot, a doubtful one while DDL may be unseen, or
+  /// null while none is loaded.
   const std::shared_ptr<const sql::Catalog>& catalog() const noexcept { return catalog_; }
   /// Changes whenever catalog() does.
   std::uint64_t generation() const noexcept { return generation_; }
@@ -74,13 +77,15 @@ class CatalogLoader final : private ProbeUser {
   bool failure_logged_ = false;
 
   std::uint64_t ddl_running_ = 0;
-  std::uint64_t epoch_ = 1;            ///< Rises with each beginning and end of DDL, and each change of the primary.
+  std::uint64_t epoch_ =
+      1;  ///< Rises with each beginning and end of DDL, and each change of the primary.
   std::uint64_t asked_epoch_ = 0;
   std::uint64_t loaded_epoch_ = 0;
   std::uint64_t generation_ = 0;
   std::uint64_t snapshots_ = 0;
   std::shared_ptr<const routing::CatalogView> view_;
-  std::shared_ptr<const routing::CatalogView> doubted_;   ///< What catalog_ wraps while it is in doubt.
+  std::shared_ptr<const routing::CatalogView>
+      doubted_;  ///< What catalog_ wraps while it is in doubt.
   std::shared_ptr<const sql::Catalog> catalog_;
 };
 

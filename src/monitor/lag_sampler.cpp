@@ -14,7 +14,8 @@ void LagSampler::primary_at(tokens::Lsn lsn, Time asked, Time now) {
   const bool moved = lsn > primary_;
   primary_ = std::max(primary_, lsn);
   if (replica_seen_ != Time{} && replica_ >= lsn) {
-    // The replica was seen there already. An idle primary says nothing about how fast it follows: no sample then.
+    // The replica was seen there already. An idle primary says nothing about how fast it follows:
+    // no sample then.
     if (moved) sample(replica_seen_ - asked, now);
     if (ahead_.empty()) lag_ = moved ? lag_ : Duration::zero();
     known_ = true;

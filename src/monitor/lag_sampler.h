@@ -10,8 +10,8 @@
 
 namespace pgweir::monitor {
 
-/// Remembers when the primary was at which LSN; when the replica is seen to have passed one of these, the time between is a
-/// true lag sample (too large by at most the time between two polls).
+/// Remembers when the primary was at which LSN; when the replica is seen to have passed one of
+/// these, the time between is a true lag sample (too large by at most the time between two polls).
 ///
 ///     primary polled:   10:00.0 LSN 100     10:01.0 LSN 180
 ///     replica polled:             10:00.7 LSN 120            10:01.8 LSN 150
@@ -27,7 +27,8 @@ class LagSampler {
   void forget() noexcept;
 
   bool known() const noexcept { return known_; }
-  /// The newest sample; while the replica has not passed a remembered LSN, at least the age of that.
+  /// The newest sample; while the replica has not passed a remembered LSN, at least the age of
+  /// that.
   Duration lag(Time now) const noexcept;
   /// Since when an LSN of the primary has not been passed; kNever when all have.
   Time behind_since() const noexcept { return ahead_.empty() ? kNever : ahead_.front().at; }
@@ -38,13 +39,15 @@ class LagSampler {
     tokens::Lsn lsn;
     Time at;
   };
-  static constexpr std::size_t kPointsMax = 256;  ///< Past it every second one goes; the oldest stays.
+  static constexpr std::size_t kPointsMax =
+      256;  ///< Past it every second one goes; the oldest stays.
   static constexpr Duration kPointGap = std::chrono::milliseconds{20};
 
   void sample(Duration lag, Time now);
 
-  std::deque<Point> ahead_;        ///< Where the primary was and the replica is not known to be; the oldest first.
-  tokens::Lsn primary_;            ///< The highest LSN of the primary so far.
+  std::deque<Point>
+      ahead_;  ///< Where the primary was and the replica is not known to be; the oldest first.
+  tokens::Lsn primary_;  ///< The highest LSN of the primary so far.
   tokens::Lsn replica_;
   Time replica_seen_{};
   Duration lag_{};

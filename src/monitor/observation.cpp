@@ -41,15 +41,20 @@ class Fields {
     return lsn.value_or(tokens::Lsn{});
   }
   /// NULL is 0: before everything.
-  tokens::Lsn lsn_or_null(std::size_t at) { return at < row_.size() && !row_[at] ? tokens::Lsn{} : lsn(at); }
+  tokens::Lsn lsn_or_null(std::size_t at) {
+    return at < row_.size() && !row_[at] ? tokens::Lsn{} : lsn(at);
+  }
 
   const std::optional<Error>& error() const noexcept { return error_; }
 
  private:
   void fail(std::size_t at, std::string_view expected) {
     if (error_) return;
-    const std::string value = at >= row_.size() ? "missing" : row_[at] ? '"' + *row_[at] + '"' : "NULL";
-    error_.emplace(concat({"answer to ", what_, ": column ", std::to_string(at), " is ", value, ", expected ", expected}));
+    const std::string value = at >= row_.size() ? "missing"
+                              : row_[at]        ? '"' + *row_[at] + '"'
+                                                : "NULL";
+    error_.emplace(concat({"answer to ", what_, ": column ", std::to_string(at), " is ", value,
+                           ", expected ", expected}));
   }
 
   const Row& row_;
@@ -97,7 +102,8 @@ Result<CaptureAnswer> read_capture(const Rows& rows, tokens::WalGeometry geometr
 Result<NodeSettings> read_settings(const Rows& rows) {
   NodeSettings settings;
   for (const Row& row : rows) {
-    if (row.size() != 2 || !row[0]) return Error("answer to the comparison of settings: a row is not (name, value)");
+    if (row.size() != 2 || !row[0])
+      return Error("answer to the comparison of settings: a row is not (name, value)");
     settings.emplace_back(*row[0], row[1].value_or(""));
   }
   if (settings.empty()) return Error("answer to the comparison of settings: no row");
@@ -106,19 +112,24 @@ Result<NodeSettings> read_settings(const Rows& rows) {
 }
 
 std::string difference(const NodeSettings& replica, const NodeSettings& primary) {
-  const auto value_in = [](const NodeSettings& settings, const std::string& name) -> const std::string* {
+  const auto value_in = [](const NodeSettings& settings,
+                           const std::string& name) -> const std::string* {
     for (const auto& [known, value] : settings) {
       if (known == name) return &value;
     }
     return nullptr;
   };
-  const auto quoted = [](const std::string* value) { return value ? '"' + *value + '"' : std::string("not there"); };
+  const auto quoted = [](const std::string* value) {
+    return value ? '"' + *value + '"' : std::string("not there");
+  };
   for (const auto& [name, value] : primary) {
     const std::string* other = value_in(replica, name);
-    if (!other || *other != value) return concat({name, " is ", quoted(other), ", on the primary ", quoted(&value)});
+    if (!other || *other != value)
+      return concat({name, " is ", quoted(other), ", on the primary ", quoted(&value)});
   }
   for (const auto& [name, value] : replica) {
-    if (!value_in(primary, name)) return concat({name, " is ", quoted(&value), ", on the primary ", quoted(nullptr)});
+    if (!value_in(primary, name))
+      return concat({name, " is ", quoted(&value), ", on the primary ", quoted(nullptr)});
   }
   return {};
 }

@@ -1,5 +1,6 @@
-// monitor: watches the nodes of a cluster and says what it saw as a ClusterView and a CatalogView. Its own
-// world is this interface: questions to nodes, answered later. net implements it over libpq.
+// monitor: watches the nodes of a cluster and says what it saw as a ClusterView and a CatalogView.
+// Its own world is this interface: questions to nodes, answered later. net implements it over
+// libpq.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace pgweir::monitor {
 
 struct Login {
   std::string user;
-  std::string password;   ///< Empty: none is sent.
+  std::string password;  ///< Empty: none is sent.
   std::string dbname;
 };
 
@@ -31,12 +32,14 @@ class ProbeUser {
   ~ProbeUser() = default;
 };
 
-/// A connection to one node that connects when first asked, again after a loss. Destroying it drops what is open without a callback.
+/// A connection to one node that connects when first asked, again after a loss. Destroying it drops
+/// what is open without a callback.
 class Probe {
  public:
   virtual ~Probe() = default;
-  /// One question (one statement or several; the rows of the last one that returns any are the answer), queued behind earlier ones. An
-  /// Error carries the node's SQLSTATE when it answered one. `deadline` is for connecting and answering together; past it the connection is dropped.
+  /// One question (one statement or several; the rows of the last one that returns any are the
+  /// answer), queued behind earlier ones. An Error carries the node's SQLSTATE when it answered
+  /// one. `deadline` is for connecting and answering together; past it the connection is dropped.
   virtual void ask(std::uint64_t question, std::string_view sql, Time deadline) = 0;
   virtual bool connected() const noexcept = 0;
 };
@@ -44,7 +47,8 @@ class Probe {
 class Prober {
  public:
   virtual ~Prober() = default;
-  virtual std::unique_ptr<Probe> probe(const io::Address& node, const Login& login, ProbeUser& user) = 0;
+  virtual std::unique_ptr<Probe> probe(const io::Address& node, const Login& login,
+                                       ProbeUser& user) = 0;
 };
 
 }  // namespace pgweir::monitor

@@ -1,4 +1,5 @@
-// What the monitor asks nodes, on PostgreSQL 14 to 18 and with no more than an ordinary login's rights (pg_monitor helps).
+// What the monitor asks nodes, on PostgreSQL 14 to 18 and with no more than an ordinary login's
+// rights (pg_monitor helps).
 #pragma once
 
 #include <string_view>
@@ -12,11 +13,13 @@ namespace pgweir::monitor {
 ///   3 system identifier                      8 wal_segment_size, in bytes
 ///   4 timeline                               9 when the configuration was loaded
 ///
-/// A primary's timeline stands in the name of the WAL file it writes; its control file would say the old one until the
-/// first checkpoint after a promotion. A standby's is received_tli, which only pg_monitor may see; what the control file says
-/// may be old, and is all that an ordinary login gets.
+/// A primary's timeline stands in the name of the WAL file it writes; its control file would say
+/// the old one until the first checkpoint after a promotion. A standby's is received_tli, which
+/// only pg_monitor may see; what the control file says may be old, and is all that an ordinary
+/// login gets.
 ///
-/// A standby refuses a role that is serializable by default, hence the first statement; both are one implicit transaction.
+/// A standby refuses a role that is serializable by default, hence the first statement; both are
+/// one implicit transaction.
 inline constexpr std::string_view kPollQuery = R"sql(
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SELECT r.in_recovery,
@@ -33,13 +36,16 @@ SELECT r.in_recovery,
        extract(epoch FROM pg_conf_load_time())
   FROM (SELECT pg_is_in_recovery() AS in_recovery) r LEFT JOIN pg_stat_wal_receiver w ON true)sql";
 
-/// The group capture: (in recovery, insert LSN, identity without the system identifier). On a standby the LSN is NULL.
+/// The group capture: (in recovery, insert LSN, identity without the system identifier). On a
+/// standby the LSN is NULL.
 inline constexpr std::string_view kCaptureQuery =
-    "SELECT pg_is_in_recovery(), CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END, "
-    "concat(extract(epoch FROM pg_postmaster_start_time()), '/', extract(epoch FROM pg_stat_get_bgwriter_stat_reset_time()))";
+    "SELECT pg_is_in_recovery(), CASE WHEN NOT pg_is_in_recovery() THEN "
+    "pg_current_wal_insert_lsn() END, "
+    "concat(extract(epoch FROM pg_postmaster_start_time()), '/', extract(epoch FROM "
+    "pg_stat_get_bgwriter_stat_reset_time()))";
 
-/// (name, value) of all that may make the same statement give another answer on another node. Values are those a new
-/// session starts with, whatever the asking session has set.
+/// (name, value) of all that may make the same statement give another answer on another node.
+/// Values are those a new session starts with, whatever the asking session has set.
 inline constexpr std::string_view kSettingsQuery = R"sql(
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SELECT name, reset_val FROM pg_settings WHERE name IN

@@ -1,13 +1,16 @@
-// The SQL that reads a database's catalog for CatalogView, on PostgreSQL 14 to 18 and with no more than an ordinary login's rights.
+// The SQL that reads a database's catalog for CatalogView, on PostgreSQL 14 to 18 and with no more
+// than an ordinary login's rights.
 #pragma once
 
 #include <string_view>
 
 namespace pgweir::routing {
 
-/// Bits of a relation row's flags. Relations that share a name are or-ed together, so each bit is a doubt.
+/// Bits of a relation row's flags. Relations that share a name are or-ed together, so each bit is a
+/// doubt.
 namespace relation_flag {
-inline constexpr unsigned kOffReplicas = 1;    ///< unlogged, foreign or a sequence, or reads one that is
+inline constexpr unsigned kOffReplicas =
+    1;  ///< unlogged, foreign or a sequence, or reads one that is
 inline constexpr unsigned kView = 2;
 inline constexpr unsigned kSequence = 4;
 inline constexpr unsigned kReadsMore = 8;
@@ -15,21 +18,25 @@ inline constexpr unsigned kWritesMore = 16;
 inline constexpr unsigned kHidesVolatile = 32;
 }  // namespace relation_flag
 
-/// The session that reads the catalog: no object of the database may stand in for a built-in one, and compiling this
-/// query would cost more than running it.
-inline constexpr std::string_view kCatalogSession = "SET search_path = pg_catalog, pg_temp; SET jit = off";
+/// The session that reads the catalog: no object of the database may stand in for a built-in one,
+/// and compiling this query would cost more than running it.
+inline constexpr std::string_view kCatalogSession =
+    "SET search_path = pg_catalog, pg_temp; SET jit = off";
 
-/// Everything in one statement, thus of one snapshot. Rows are (what, schema, name, value, arguments):
-///   r  a relation; value: its flags.    Those of other sessions' temporary schemas are left out: nobody here can name them.
-///   f  a function that is not built in; value: volatility (b: immutable and in C), arguments: "least:most".
-///   h  there is an operator, cast, domain or row function that hides a volatile function.
-///   s  a role (name) whose transactions are serializable by default; without a name: all roles.
+/// Everything in one statement, thus of one snapshot. Rows are (what, schema, name, value,
+/// arguments):
+///   r  a relation; value: its flags.    Those of other sessions' temporary schemas are left out:
+///   nobody here can name them. f  a function that is not built in; value: volatility (b: immutable
+///   and in C), arguments: "least:most". h  there is an operator, cast, domain or row function that
+///   hides a volatile function. s  a role (name) whose transactions are serializable by default;
+///   without a name: all roles.
 ///
-/// Built-in functions don't appear in pg_depend, so views and policies are searched for them in their stored trees, where
-/// a call stands as ":funcid <oid> ". Objects below 16384 came with initdb.
+/// Built-in functions don't appear in pg_depend, so views and policies are searched for them in
+/// their stored trees, where a call stands as ":funcid <oid> ". Objects below 16384 came with
+/// initdb.
 ///
-/// Partitions and inheritance count on the side that reads: who reads a parent or a child reads "more", so a write to
-/// either needs to mark only what it names.
+/// Partitions and inheritance count on the side that reads: who reads a parent or a child reads
+/// "more", so a write to either needs to mark only what it names.
 inline constexpr std::string_view kCatalogQuery = R"sql(
 WITH RECURSIVE
 volatile_function AS MATERIALIZED (

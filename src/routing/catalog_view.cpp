@@ -43,12 +43,15 @@ std::optional<sql::Volatility> parse_volatility(Bytes letter) noexcept {
   return std::nullopt;
 }
 
-Bytes text_of(const std::optional<std::string>& field) noexcept { return field ? Bytes(*field) : Bytes(); }
+Bytes text_of(const std::optional<std::string>& field) noexcept {
+  return field ? Bytes(*field) : Bytes();
+}
 
 }  // namespace
 
 void CatalogView::FlagTable::finish() {
-  std::sort(building_.begin(), building_.end(), [](const Row& a, const Row& b) { return a.key < b.key; });
+  std::sort(building_.begin(), building_.end(),
+            [](const Row& a, const Row& b) { return a.key < b.key; });
   keys_.reserve(building_.size());
   flags_.reserve(building_.size());
   for (const Row& row : building_) {
@@ -88,10 +91,12 @@ sql::RelationFacts CatalogView::relation(Bytes schema, Bytes name) const noexcep
 sql::Volatility CatalogView::function(Bytes schema, Bytes name, int arguments) const noexcept {
   const std::uint64_t key = name_key(schema, name);
   sql::Volatility worst = sql::Volatility::unknown;
-  auto at = std::lower_bound(functions_by_name_.begin(), functions_by_name_.end(), key,
-                             [](const Function& function, std::uint64_t wanted) { return function.key < wanted; });
+  auto at = std::lower_bound(
+      functions_by_name_.begin(), functions_by_name_.end(), key,
+      [](const Function& function, std::uint64_t wanted) { return function.key < wanted; });
   for (; at != functions_by_name_.end() && at->key == key; ++at) {
-    const bool fits = arguments < 0 || (arguments >= at->arguments_min && arguments <= at->arguments_max);
+    const bool fits =
+        arguments < 0 || (arguments >= at->arguments_min && arguments <= at->arguments_max);
     if (fits) worst = std::max(worst, at->volatility);
   }
   return worst;
@@ -105,13 +110,15 @@ sql::RelationFacts DoubtfulCatalog::relation(Bytes schema, Bytes name) const noe
 }
 
 bool CatalogView::serializable(Bytes role) const noexcept {
-  return all_serializable_ || std::find(serializable_roles_.begin(), serializable_roles_.end(), role) != serializable_roles_.end();
+  return all_serializable_ || std::find(serializable_roles_.begin(), serializable_roles_.end(),
+                                        role) != serializable_roles_.end();
 }
 
 Status CatalogView::add_relation(Bytes schema, Bytes name, Bytes value) {
   const std::optional<unsigned> flags = parse_number(value);
   if (!flags || *flags > 0xFF) {
-    return Error(concat({"catalog: flags of relation ", schema, ".", name, " = \"", value, "\": expected a small number"}));
+    return Error(concat({"catalog: flags of relation ", schema, ".", name, " = \"", value,
+                         "\": expected a small number"}));
   }
   relations_by_name_.add(name_key({}, name), static_cast<std::uint8_t>(*flags));
   relations_by_name_.add(name_key(schema, name), static_cast<std::uint8_t>(*flags));
@@ -123,10 +130,11 @@ Status CatalogView::add_function(Bytes schema, Bytes name, Bytes value, Bytes ar
   const std::optional<sql::Volatility> volatility = parse_volatility(value);
   const std::size_t colon = std::min(arguments.find(':'), arguments.size());
   const std::optional<unsigned> least = parse_number(arguments.substr(0, colon));
-  const std::optional<unsigned> most = parse_number(arguments.substr(std::min(colon + 1, arguments.size())));
+  const std::optional<unsigned> most =
+      parse_number(arguments.substr(std::min(colon + 1, arguments.size())));
   if (!volatility || !least || !most || *least > 0xFFFF || *most > 0xFFFF) {
-    return Error(concat({"catalog: function ", schema, ".", name, " = \"", value, "\", \"", arguments,
-                         "\": expected a volatility and least:most arguments"}));
+    return Error(concat({"catalog: function ", schema, ".", name, " = \"", value, "\", \"",
+                         arguments, "\": expected a volatility and least:most arguments"}));
   }
   for (const std::uint64_t key : {name_key({}, name), name_key(schema, name)}) {
     functions_by_name_.push_back(
@@ -142,7 +150,8 @@ void CatalogView::finish() {
   functions_by_name_.shrink_to_fit();
 }
 
-Result<std::shared_ptr<const CatalogView>> build_catalog(const CatalogRows& rows, std::uint64_t generation) {
+Result<std::shared_ptr<const CatalogView>> build_catalog(const CatalogRows& rows,
+                                                         std::uint64_t generation) {
   auto view = std::make_shared<CatalogView>();
   view->generation_ = generation;
   for (const auto& row : rows) {
@@ -153,9 +162,15 @@ Result<std::shared_ptr<const CatalogView>> build_catalog(const CatalogRows& rows
     const Bytes name = text_of(row[2]);
     Status added;
     switch (row[0]->front()) {
-      case 'r': added = view->add_relation(schema, name, text_of(row[3])); break;
-      case 'f': added = view->add_function(schema, name, text_of(row[3]), text_of(row[4])); break;
-      case 'h': view->hides_writes_ = true; break;
+      case 'r':
+        added = view->add_relation(schema, name, text_of(row[3]));
+        break;
+      case 'f':
+        added = view->add_function(schema, name, text_of(row[3]), text_of(row[4]));
+        break;
+      case 'h':
+        view->hides_writes_ = true;
+        break;
       case 's':
         if (row[2]) {
           view->serializable_roles_.push_back(*row[2]);
@@ -163,7 +178,8 @@ Result<std::shared_ptr<const CatalogView>> build_catalog(const CatalogRows& rows
           view->all_serializable_ = true;
         }
         break;
-      default: added = Error(concat({"catalog: a row of kind \"", *row[0], "\": expected r, f, h or s"}));
+      default:
+        added = Error(concat({"catalog: a row of kind \"", *row[0], "\": expected r, f, h or s"}));
     }
     if (!added) return added.error();
   }

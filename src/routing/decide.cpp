@@ -7,10 +7,14 @@ namespace pgweir::routing {
 
 std::string_view to_string(Role role) noexcept {
   switch (role) {
-    case Role::unknown: return "unknown";
-    case Role::primary: return "primary";
-    case Role::replica: return "replica";
-    case Role::down: return "down";
+    case Role::unknown:
+      return "unknown";
+    case Role::primary:
+      return "primary";
+    case Role::replica:
+      return "replica";
+    case Role::down:
+      return "down";
   }
   return "unknown";
 }
@@ -24,25 +28,26 @@ struct Demand {
   tokens::Need session{};
   tokens::Need tables{};
   NodeId only_replica{};
-  Duration max_lag{};       ///< Zero: any.
-
+  Duration max_lag{};  ///< Zero: any.
 };
 
 Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
-  if (unit.hint == sql::Hint::replica) return {};  // It overrides lag and consistency, and nothing else.
+  if (unit.hint == sql::Hint::replica)
+    return {};  // It overrides lag and consistency, and nothing else.
   Demand demand{.max_lag = policy.max_replica_lag};
   switch (policy.level) {
     case ConsistencyLevel::eventual:
     case ConsistencyLevel::primary:
       break;
     case ConsistencyLevel::session:
-    case ConsistencyLevel::pin:     // Its own writes replayed is more than its own writes being old.
+    case ConsistencyLevel::pin:  // Its own writes replayed is more than its own writes being old.
       demand.session = unit.session;
       demand.only_replica = unit.only_replica;
       break;
     case ConsistencyLevel::table:
     case ConsistencyLevel::latest:
-    case ConsistencyLevel::window:  // The last write replayed is more than the last write being old.
+    case ConsistencyLevel::window:  // The last write replayed is more than the last write being
+                                    // old.
       demand.session = unit.session;
       demand.tables = unit.tables;
       demand.only_replica = unit.only_replica;
@@ -51,7 +56,8 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
   return demand;
 }
 
-/// What of the unit itself, or its session, keeps it on the primary. In the order in which people are told.
+/// What of the unit itself, or its session, keeps it on the primary. In the order in which people
+/// are told.
 std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy) noexcept {
   if (!policy.split) return Reason::not_split;
   if (unit.healed) return Reason::healed;
@@ -71,7 +77,9 @@ std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy
   return std::nullopt;
 }
 
-bool fit(const NodeView& node) noexcept { return node.role == Role::replica && node.eligible && node.weight > 0; }
+bool fit(const NodeView& node) noexcept {
+  return node.role == Role::replica && node.eligible && node.weight > 0;
+}
 
 bool has_replayed(const NodeView& node, const tokens::Need& need) noexcept {
   return need.pending == 0 && node.replayed >= need.lsn;
@@ -88,17 +96,23 @@ Stage stage_of(const NodeView& node, const Demand& demand) noexcept {
   if (!has_replayed(node, demand.session)) return Stage::session_behind;
   if (node.several && !demand.tables.nothing()) return Stage::tables_behind;
   if (!has_replayed(node, demand.tables)) return Stage::tables_behind;
-  if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag)) return Stage::lagging;
+  if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag))
+    return Stage::lagging;
   return Stage::allowed;
 }
 
 Reason reason_of(Stage furthest) noexcept {
   switch (furthest) {
-    case Stage::unfit: return Reason::no_replica;
-    case Stage::session_behind: return Reason::token_ahead;
-    case Stage::tables_behind: return Reason::table_written;
-    case Stage::lagging: return Reason::lag;
-    case Stage::allowed: return Reason::read;
+    case Stage::unfit:
+      return Reason::no_replica;
+    case Stage::session_behind:
+      return Reason::token_ahead;
+    case Stage::tables_behind:
+      return Reason::table_written;
+    case Stage::lagging:
+      return Reason::lag;
+    case Stage::allowed:
+      return Reason::read;
   }
   return Reason::no_replica;
 }
@@ -109,7 +123,8 @@ struct Candidate {
   std::uint32_t weight = 1;
 };
 
-/// Fewer outstanding units for its weight first, then where the session read last, then as configured.
+/// Fewer outstanding units for its weight first, then where the session read last, then as
+/// configured.
 bool before(const Candidate& a, const Candidate& b, NodeId last_replica) noexcept {
   const std::uint64_t load_a = std::uint64_t{a.outstanding} * b.weight;
   const std::uint64_t load_b = std::uint64_t{b.outstanding} * a.weight;
@@ -126,7 +141,8 @@ Route to_primary(Reason reason, bool wants_capture = false) noexcept {
 
 }  // namespace
 
-Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& policy, const Load& load) noexcept {
+Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& policy,
+             const Load& load) noexcept {
   if (const std::optional<Reason> reason = reason_of_unit(unit, policy)) return to_primary(*reason);
 
   const Demand demand = demand_of(unit, policy);
@@ -138,7 +154,8 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
     const Stage stage = stage_of(node, demand);
     furthest = std::max(furthest, stage);
     if (stage != Stage::allowed || count == kReplicasMax) continue;
-    candidates[count++] = {node.id, load.outstanding(node.id), static_cast<std::uint32_t>(node.weight)};
+    candidates[count++] = {node.id, load.outstanding(node.id),
+                           static_cast<std::uint32_t>(node.weight)};
   }
   if (count == 0) {
     const bool somebody_could = furthest != Stage::unfit;
@@ -148,7 +165,8 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
 
   // Insertion sort: a handful of entries, stable, and no allocation.
   for (std::size_t i = 1; i < count; ++i) {
-    for (std::size_t at = i; at > 0 && before(candidates[at], candidates[at - 1], unit.last_replica); --at) {
+    for (std::size_t at = i;
+         at > 0 && before(candidates[at], candidates[at - 1], unit.last_replica); --at) {
       std::swap(candidates[at], candidates[at - 1]);
     }
   }
@@ -160,7 +178,8 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   return route;
 }
 
-bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster, const Policy& policy) noexcept {
+bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster,
+                   const Policy& policy) noexcept {
   if (reason_of_unit(unit, policy)) return false;
   const NodeView* view = cluster.find(node);
   return view != nullptr && stage_of(*view, demand_of(unit, policy)) == Stage::allowed;

@@ -1,4 +1,5 @@
-// decide(): where a unit goes. One pure function, the rules in the order in which people are told them.
+// decide(): where a unit goes. One pure function, the rules in the order in which people are told
+// them.
 #pragma once
 
 #include <array>
@@ -18,27 +19,31 @@ inline constexpr std::size_t kReplicasMax = 16;  ///< of one cluster; the config
 
 /// What the session adds to the class of its statements.
 struct UnitFacts {
-  // The statements of the unit, joined: the strictest cause of all, whether all are certain, how many.
+  // The statements of the unit, joined: the strictest cause of all, whether all are certain, how
+  // many.
   sql::Cause cause = sql::Cause::unparsed;
   sql::Hint hint = sql::Hint::none;
   bool certain = false;
   std::uint32_t statements = 1;
-  bool learned = false;            ///< A standby refused a statement of this shape before, and the primary ran it.
-  bool healed = false;             ///< A standby refused it just now: it runs again on the primary.
+  bool learned =
+      false;  ///< A standby refused a statement of this shape before, and the primary ran it.
+  bool healed = false;  ///< A standby refused it just now: it runs again on the primary.
   // The session.
   bool pinned = false;
   bool in_transaction = false;
-  bool serializable = false;       ///< default_transaction_isolation of the session is serializable
-  bool flushed = false;            ///< a Flush came before the Sync and the unit does more than parse and describe
+  bool serializable = false;  ///< default_transaction_isolation of the session is serializable
+  bool flushed =
+      false;  ///< a Flush came before the Sync and the unit does more than parse and describe
   bool oversize = false;
-  NodeId last_replica;             ///< preferred on a tie
-  /// When set, only this replica or the primary: it is where the session read last and no token tells yet what it saw.
+  NodeId last_replica;  ///< preferred on a tie
+  /// When set, only this replica or the primary: it is where the session read last and no token
+  /// tells yet what it saw.
   NodeId only_replica;
   /// This replica failed the unit a moment ago.
   NodeId avoid;
   // What must have been replayed.
-  tokens::Need session;            ///< the session's token
-  tokens::Need tables;             ///< last writes of the tables that the unit reads
+  tokens::Need session;  ///< the session's token
+  tokens::Need tables;   ///< last writes of the tables that the unit reads
 };
 
 struct Policy {
@@ -64,13 +69,17 @@ struct Route {
   /// For target replica: every replica that may answer, the preferred first.
   std::array<NodeId, kReplicasMax> replicas{};
   std::uint32_t replica_count = 0;
-  /// The reason is a consistency need that a capture would help: somebody waits to read what is pending.
+  /// The reason is a consistency need that a capture would help: somebody waits to read what is
+  /// pending.
   bool wants_capture = false;
 };
 
-Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& policy, const Load& load) noexcept;
+Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& policy,
+             const Load& load) noexcept;
 
-/// Whether `node`, as the cluster is now, may still answer what it was chosen for (asked again at dispatch).
-bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster, const Policy& policy) noexcept;
+/// Whether `node`, as the cluster is now, may still answer what it was chosen for (asked again at
+/// dispatch).
+bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster,
+                   const Policy& policy) noexcept;
 
 }  // namespace pgweir::routing

@@ -1,4 +1,5 @@
-// Every reason a route can have: one row each, with its word (log, SHOW, tests) and its sentence (docs, EXPLAIN ROUTE).
+// Every reason a route can have: one row each, with its word (log, SHOW, tests) and its sentence
+// (docs, EXPLAIN ROUTE).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace pgweir::routing {
 
 enum class Reason : std::uint8_t {
-  read,                 ///< The one reason of a replica: a read that a replica may answer.
+  read,  ///< The one reason of a replica: a read that a replica may answer.
   pinned,
   in_transaction,
   write,
@@ -35,8 +36,8 @@ enum class Reason : std::uint8_t {
   flush,
   replication,
   read_limit,
-  not_split,            ///< The database has no replica, or read_split is off.
-  healed,               ///< A standby refused it; it was run again on the primary.
+  not_split,  ///< The database has no replica, or read_split is off.
+  healed,     ///< A standby refused it; it was run again on the primary.
 };
 inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::healed) + 1;
 

@@ -7,15 +7,16 @@
 
 namespace pgweir::tokens {
 
-/// At most one capture in flight; at once when somebody wants to read something pending, otherwise on a beat that
-/// stretches while nobody does; none while nothing is pending.
+/// At most one capture in flight; at once when somebody wants to read something pending, otherwise
+/// on a beat that stretches while nobody does; none while nothing is pending.
 ///
 ///     for each turn:  if (pacer.next(now, log.pending()) <= now) { send; pacer.started(now); }
 class CapturePacer {
  public:
   static constexpr Duration kBeatMin = std::chrono::milliseconds{1};
   static constexpr Duration kBeatMax = std::chrono::milliseconds{10};
-  /// After a failed capture even who waits has to wait this long: a primary that refuses is not asked in a loop.
+  /// After a failed capture even who waits has to wait this long: a primary that refuses is not
+  /// asked in a loop.
   static constexpr Duration kPauseAfterFailure = std::chrono::milliseconds{50};
 
   /// Somebody wants to read what is pending.
@@ -24,7 +25,8 @@ class CapturePacer {
     beat_ = kBeatMin;
   }
 
-  /// When to start the next capture: `now` or earlier is at once, kNever is not before something changes.
+  /// When to start the next capture: `now` or earlier is at once, kNever is not before something
+  /// changes.
   Time next(Time now, bool pending) noexcept {
     if (in_flight_) return kNever;
     if (!pending) {
@@ -54,7 +56,7 @@ class CapturePacer {
   bool in_flight_ = false;
   bool wanted_ = false;
   Duration beat_ = kBeatMin;
-  Time beat_from_{};   ///< When the last capture started.
+  Time beat_from_{};  ///< When the last capture started.
   Time not_before_{};
 };
 

@@ -14,7 +14,8 @@ void CaptureLog::captured(Ticket covers, Lsn lsn) {
   if (covers <= covered_) return;
   covered_ = covers;
   if (!history_.empty() && history_.back().lsn >= lsn) {
-    history_.back().covers = covers;  // Nothing was written in between, or the page-boundary rule took one back.
+    history_.back().covers =
+        covers;  // Nothing was written in between, or the page-boundary rule took one back.
     return;
   }
   if (history_.size() == kHistoryMax) thin();
@@ -28,7 +29,8 @@ void CaptureLog::thin() {
     const std::uint64_t later = kept.front().number;
     const bool oldest = i == 0;
     // It may go when the hole would still be small for its age.
-    const bool dispensable = !oldest && (later - history_[i - 1].number) * kAgeOverGap <= captures_ - later;
+    const bool dispensable =
+        !oldest && (later - history_[i - 1].number) * kAgeOverGap <= captures_ - later;
     if (!dispensable) kept.push_front(history_[i]);
   }
   while (kept.size() > kHistoryMax / 2) kept.pop_front();
@@ -45,15 +47,18 @@ void CaptureLog::clamp(Lsn at) {
 Need CaptureLog::need(Ticket ticket) const noexcept {
   if (ticket == 0) return {};
   if (ticket > covered_) return {.lsn = {}, .pending = ticket};
-  const auto first = std::lower_bound(history_.begin(), history_.end(), ticket,
-                                      [](const Capture& capture, Ticket wanted) { return capture.covers < wanted; });
+  const auto first = std::lower_bound(
+      history_.begin(), history_.end(), ticket,
+      [](const Capture& capture, Ticket wanted) { return capture.covers < wanted; });
   return {.lsn = first->lsn, .pending = 0};  // There is one: the last capture covers covered_.
 }
 
 Lsn CaptureLog::clamped(Lsn lsn, std::uint32_t epoch) const noexcept {
-  // Clamps older than those kept don't matter for being reachable: the kept ones already see to that.
+  // Clamps older than those kept don't matter for being reachable: the kept ones already see to
+  // that.
   const std::size_t later = std::min<std::size_t>(epoch_ - epoch, clamps_.size());
-  for (std::size_t i = clamps_.size() - later; i < clamps_.size(); ++i) lsn = std::min(lsn, clamps_[i]);
+  for (std::size_t i = clamps_.size() - later; i < clamps_.size(); ++i)
+    lsn = std::min(lsn, clamps_[i]);
   return lsn;
 }
 
@@ -96,7 +101,8 @@ TableWrites::Entry TableWrites::last(std::span<const TableKey> tables, bool all)
   if (tables.empty()) return {};
   Entry last = floor_;
   for (TableKey table : tables) {
-    if (const auto found = rows_.find(table); found != rows_.end()) last.raise(found->second->entry);
+    if (const auto found = rows_.find(table); found != rows_.end())
+      last.raise(found->second->entry);
   }
   return last;
 }

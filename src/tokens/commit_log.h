@@ -1,4 +1,5 @@
-// What was written, and up to which LSN: pending marks and the group capture that turns them into LSNs.
+// What was written, and up to which LSN: pending marks and the group capture that turns them into
+// LSNs.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +14,13 @@
 
 namespace pgweir::tokens {
 
-/// The number of a mark. A capture that began after ticket N covers N and all before it. 0: nothing to wait for.
+/// The number of a mark. A capture that began after ticket N covers N and all before it. 0: nothing
+/// to wait for.
 using Ticket = std::uint64_t;
 using TableKey = std::uint64_t;
 
-/// The ticket that every CaptureLog is born with: what was committed before this process began to watch
-/// the cluster. Nobody knows which tables that were, so it concerns all of them.
+/// The ticket that every CaptureLog is born with: what was committed before this process began to
+/// watch the cluster. Nobody knows which tables that were, so it concerns all of them.
 inline constexpr Ticket kFloorTicket = 1;
 
 /// What a reader must see: an LSN, or a ticket that no capture has covered yet.
@@ -33,8 +35,8 @@ struct Need {
 
 /// The marks of one cluster and what captures said about them.
 ///
-/// Group capture (docs/internals/decisions.md): a commit is marked *before* its acknowledgement is passed on; one
-/// question to the primary sent after that covers everything marked by then.
+/// Group capture (docs/internals/decisions.md): a commit is marked *before* its acknowledgement is
+/// passed on; one question to the primary sent after that covers everything marked by then.
 ///
 ///     mark 7   mark 8      ack 7    ack 8     mark 9
 ///        |        |          |        |          |
@@ -53,17 +55,20 @@ class CaptureLog {
 
   /// A capture is about to be sent; what it will cover.
   Ticket begin_capture() const noexcept { return last_ticket_; }
-  /// Its answer: everything up to `covers` is contained in `lsn`. An answer that comes after a later one is ignored.
+  /// Its answer: everything up to `covers` is contained in `lsn`. An answer that comes after a
+  /// later one is ignored.
   void captured(Ticket covers, Lsn lsn);
-  /// The primary has another identity (promotion, restart): whatever was captured is at most `at` there, and
-  /// pending marks are covered by a capture from the new one only. A capture that was asked of the old one must
-  /// not be reported afterwards.
+  /// The primary has another identity (promotion, restart): whatever was captured is at most `at`
+  /// there, and pending marks are covered by a capture from the new one only. A capture that was
+  /// asked of the old one must not be reported afterwards.
   void clamp(Lsn at);
 
-  /// The need of somebody who waits for `ticket`: a pending one, or the LSN of the first capture that covers it.
+  /// The need of somebody who waits for `ticket`: a pending one, or the LSN of the first capture
+  /// that covers it.
   Need need(Ticket ticket) const noexcept;
 
-  /// How often the identity changed. Who keeps an LSN of his own keeps the epoch it was seen in beside it.
+  /// How often the identity changed. Who keeps an LSN of his own keeps the epoch it was seen in
+  /// beside it.
   std::uint32_t epoch() const noexcept { return epoch_; }
   /// An LSN seen in `epoch`, as the present primary would say it: never above what it can reach.
   Lsn clamped(Lsn lsn, std::uint32_t epoch) const noexcept;
@@ -74,9 +79,10 @@ class CaptureLog {
     Lsn lsn;
     std::uint64_t number;  ///< Counts captures: an age in captures.
   };
-  /// Bound of the history. A full one is thinned: captures of age N are kept at most N / kAgeOverGap apart. A ticket whose
-  /// capture went gets the next kept one's LSN, which is never too low, and seldom much too high: a table that was
-  /// written long ago is not held to the present.
+  /// Bound of the history. A full one is thinned: captures of age N are kept at most N /
+  /// kAgeOverGap apart. A ticket whose capture went gets the next kept one's LSN, which is never
+  /// too low, and seldom much too high: a table that was written long ago is not held to the
+  /// present.
   static constexpr std::size_t kHistoryMax = 1024;
   static constexpr std::uint64_t kAgeOverGap = 16;
   static constexpr std::size_t kClampsMax = 16;
@@ -87,14 +93,15 @@ class CaptureLog {
   std::deque<Capture> history_;  ///< Rising in every member.
   std::uint64_t captures_ = 0;
   std::uint32_t epoch_ = 0;
-  std::deque<Lsn> clamps_;       ///< Those that began the newest epochs, the newest last.
+  std::deque<Lsn> clamps_;  ///< Those that began the newest epochs, the newest last.
 };
 
-/// Last write of each table of one database, bounded: an entry that must go raises the floor for all tables.
+/// Last write of each table of one database, bounded: an entry that must go raises the floor for
+/// all tables.
 class TableWrites {
  public:
-  /// `floor` concerns every table: the log's mark() at the moment from which this database's writes are seen,
-  /// kFloorTicket when that is as old as the log.
+  /// `floor` concerns every table: the log's mark() at the moment from which this database's writes
+  /// are seen, kFloorTicket when that is as old as the log.
   explicit TableWrites(std::size_t tables_max = 10'000, Ticket floor = kFloorTicket)
       : tables_max_(tables_max), floor_{floor, Time{}}, newest_{floor, Time{}} {}
 

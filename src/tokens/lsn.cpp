@@ -39,14 +39,16 @@ std::optional<Lsn> parse_lsn(Bytes text) noexcept {
 
 std::string to_string(Lsn lsn) {
   char text[20];
-  const int length = std::snprintf(text, sizeof text, "%X/%X", static_cast<unsigned>(lsn.value >> 32),
-                                   static_cast<unsigned>(lsn.value & 0xFFFF'FFFFU));
+  const int length =
+      std::snprintf(text, sizeof text, "%X/%X", static_cast<unsigned>(lsn.value >> 32),
+                    static_cast<unsigned>(lsn.value & 0xFFFF'FFFFU));
   return {text, static_cast<std::size_t>(length)};
 }
 
 Lsn before_page_header(Lsn insert, WalGeometry geometry) noexcept {
   constexpr std::uint64_t kShortHeaderBytes = 24;
-  constexpr std::uint64_t kLongHeaderBytes = 40;  // The first page of a segment says more about itself.
+  constexpr std::uint64_t kLongHeaderBytes =
+      40;  // The first page of a segment says more about itself.
   if (geometry.block_bytes == 0 || geometry.segment_bytes == 0) return insert;
   const std::uint64_t in_page = insert.value % geometry.block_bytes;
   const Lsn page_start{insert.value - in_page};

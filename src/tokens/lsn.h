@@ -26,8 +26,9 @@ struct WalGeometry {
   std::uint64_t segment_bytes = 16U << 20;
 };
 
-/// An insert LSN that lies exactly behind a page header (24 bytes, 40 at a segment's start) taken back to the
-/// page's start: a replica that has replayed all reports the latter (docs/internals/decisions.md).
+/// An insert LSN that lies exactly behind a page header (24 bytes, 40 at a segment's start) taken
+/// back to the page's start: a replica that has replayed all reports the latter
+/// (docs/internals/decisions.md).
 Lsn before_page_header(Lsn insert, WalGeometry geometry) noexcept;
 
 /// A position on a timeline.

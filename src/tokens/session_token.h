@@ -8,15 +8,16 @@
 
 namespace pgweir::tokens {
 
-/// Kept by a session (24 bytes); the cluster's CaptureLog gives it meaning. Tickets turn into LSNs by themselves when
-/// a capture covers them, and both survive a change of the primary's identity.
+/// Kept by a session (24 bytes); the cluster's CaptureLog gives it meaning. Tickets turn into LSNs
+/// by themselves when a capture covers them, and both survive a change of the primary's identity.
 class SessionToken {
  public:
   /// The session committed something; `ticket` is its mark.
   void wrote(Ticket ticket) noexcept { ticket_ = std::max(ticket_, ticket); }
 
-  /// The session got an answer from the primary, so it may have seen commits that nobody has acknowledged yet. Only a
-  /// capture sent after the answer is known to contain those: `log` gets a mark for it.
+  /// The session got an answer from the primary, so it may have seen commits that nobody has
+  /// acknowledged yet. Only a capture sent after the answer is known to contain those: `log` gets a
+  /// mark for it.
   void read_primary(CaptureLog& log) noexcept { wrote(log.mark()); }
 
   /// The session has seen, or was handed, an LSN of the present epoch.

@@ -10,7 +10,10 @@ namespace {
 constexpr NodeId kA{1};
 
 struct World {
-  World() { prober.nodes["a"].catalog = {{"r", "public", "t", "0", std::nullopt}, {"f", "public", "f", "s", "0:0"}}; }
+  World() {
+    prober.nodes["a"].catalog = {{"r", "public", "t", "0", std::nullopt},
+                                 {"f", "public", "f", "s", "0:0"}};
+  }
   Time turn(int ms) { return loader.turn(kA, &address, at_ms(ms)); }
   void load(int ms) {
     turn(ms);
@@ -45,7 +48,10 @@ TEST_CASE("the catalog is read again after the refresh time", "[monitor]") {
   CHECK(world.loader.generation() > before);
 }
 
-TEST_CASE("pitfall 13: from the dispatch of DDL to a snapshot begun after its end the catalog is in doubt", "[monitor]") {
+TEST_CASE(
+    "pitfall 13: from the dispatch of DDL to a snapshot begun after its end the catalog is in "
+    "doubt",
+    "[monitor]") {
   World world;
   world.load(0);
   const std::uint64_t generation = world.loader.generation();
@@ -63,7 +69,8 @@ TEST_CASE("pitfall 13: from the dispatch of DDL to a snapshot begun after its en
   CHECK_FALSE(world.loader.catalog()->hides_writes());
 }
 
-TEST_CASE("pitfall 13: a snapshot that was being read when the DDL ended does not count", "[monitor]") {
+TEST_CASE("pitfall 13: a snapshot that was being read when the DDL ended does not count",
+          "[monitor]") {
   World world;
   world.load(0);
   world.turn(60'000);
@@ -101,7 +108,8 @@ TEST_CASE("a catalog that can't be read is one log line and keeps the last snaps
   CHECK(world.loader.certain());
 }
 
-TEST_CASE("another primary has its catalog read before the old snapshot is trusted again", "[monitor]") {
+TEST_CASE("another primary has its catalog read before the old snapshot is trusted again",
+          "[monitor]") {
   World world;
   world.load(0);
   world.prober.nodes["b"].catalog = {};

@@ -12,7 +12,9 @@ using tokens::Lsn;
 constexpr NodeId kA{1};
 constexpr NodeId kB{2};
 constexpr NodeId kC{3};
-constexpr Time at(int ms) { return Time{std::chrono::seconds{1000} + std::chrono::milliseconds{ms}}; }
+constexpr Time at(int ms) {
+  return Time{std::chrono::seconds{1000} + std::chrono::milliseconds{ms}};
+}
 
 Observation primary_at(std::uint64_t lsn, std::uint32_t timeline = 1) {
   Observation seen;
@@ -70,7 +72,9 @@ TEST_CASE("no primary is named before every node has answered or failed", "[moni
   CHECK(world.view().nodes[2].role == Role::down);
 }
 
-TEST_CASE("the node that is not in recovery is the primary whatever place it has in the configuration", "[monitor]") {
+TEST_CASE(
+    "the node that is not in recovery is the primary whatever place it has in the configuration",
+    "[monitor]") {
   World world;
   world.see(kA, replica_at(1000), 0);
   world.see(kB, primary_at(1000), 0);
@@ -82,7 +86,8 @@ TEST_CASE("the node that is not in recovery is the primary whatever place it has
   CHECK_FALSE(view.nodes[1].eligible);
 }
 
-TEST_CASE("pitfall 1: a replica promoted by mistake is excluded while the primary is healthy", "[monitor]") {
+TEST_CASE("pitfall 1: a replica promoted by mistake is excluded while the primary is healthy",
+          "[monitor]") {
   World world;
   world.settle();
   world.model.take_notices();
@@ -102,7 +107,10 @@ TEST_CASE("pitfall 1: a replica promoted by mistake is excluded while the primar
   CHECK(world.view().identity == 1);
 }
 
-TEST_CASE("pitfall 1: a claimant seen beside the primary takes over when replicas follow it or the primary stays away", "[monitor]") {
+TEST_CASE(
+    "pitfall 1: a claimant seen beside the primary takes over when replicas follow it or the "
+    "primary stays away",
+    "[monitor]") {
   World world;
   world.settle();
   world.see(kB, primary_at(1010, 2), 100);
@@ -120,7 +128,8 @@ TEST_CASE("pitfall 1: a claimant seen beside the primary takes over when replica
   }
 }
 
-TEST_CASE("a promotion after the primary's death is followed at once, and the identity changes", "[monitor]") {
+TEST_CASE("a promotion after the primary's death is followed at once, and the identity changes",
+          "[monitor]") {
   World world;
   world.settle();
   world.fail(kA, 100);
@@ -143,7 +152,8 @@ TEST_CASE("an old primary that comes back is not written to", "[monitor]") {
   CHECK_FALSE(world.view().nodes[0].eligible);
   world.fail(kB, 400);
   world.see(kA, primary_at(1000, 1), 60'000);
-  CHECK(world.view().primary == kB);  // Its timeline is the older one: what was written since is not there.
+  CHECK(world.view().primary ==
+        kB);  // Its timeline is the older one: what was written since is not there.
 }
 
 TEST_CASE("a primary that is seen in recovery is none", "[monitor]") {
@@ -158,7 +168,8 @@ TEST_CASE("a primary that is seen in recovery is none", "[monitor]") {
   CHECK(world.view().nodes[0].eligible);
 }
 
-TEST_CASE("pitfall 10: after a promotion a replica is eligible only once seen on the new timeline", "[monitor]") {
+TEST_CASE("pitfall 10: after a promotion a replica is eligible only once seen on the new timeline",
+          "[monitor]") {
   World world;
   world.settle();
   world.fail(kA, 100);
@@ -173,7 +184,8 @@ TEST_CASE("pitfall 10: after a promotion a replica is eligible only once seen on
   CHECK(world.view().nodes[2].eligible);
 }
 
-TEST_CASE("pitfall 10: a timeline once seen is not taken back by an older control file", "[monitor]") {
+TEST_CASE("pitfall 10: a timeline once seen is not taken back by an older control file",
+          "[monitor]") {
   World world;
   world.see(kA, primary_at(1000, 2), 0);
   world.see(kB, replica_at(1000, 2), 0);
@@ -185,7 +197,8 @@ TEST_CASE("pitfall 10: a timeline once seen is not taken back by an older contro
   CHECK(world.view().nodes[1].eligible);
 }
 
-TEST_CASE("pitfall 1: two claimants at start are no primary unless replicas follow exactly one", "[monitor]") {
+TEST_CASE("pitfall 1: two claimants at start are no primary unless replicas follow exactly one",
+          "[monitor]") {
   World world;
   SECTION("nobody follows") {
     world.see(kA, primary_at(1000, 1), 0);
@@ -212,7 +225,8 @@ TEST_CASE("pitfall 1: two claimants at start are no primary unless replicas foll
   }
 }
 
-TEST_CASE("pitfall 17: a restart of the primary changes the identity though the timeline stays", "[monitor]") {
+TEST_CASE("pitfall 17: a restart of the primary changes the identity though the timeline stays",
+          "[monitor]") {
   World world;
   world.settle();
   Observation restarted = primary_at(950);
@@ -272,7 +286,8 @@ TEST_CASE("a replica's replay LSN never falls while it is the same instance", "[
   CHECK(world.view().nodes[1].replayed == Lsn{950});
 }
 
-TEST_CASE("pitfall 9: a server of another instance marks the node only if a fresh poll differs too", "[monitor]") {
+TEST_CASE("pitfall 9: a server of another instance marks the node only if a fresh poll differs too",
+          "[monitor]") {
   World world;
   world.settle();
   SECTION("another instance") {
@@ -297,11 +312,15 @@ TEST_CASE("pitfall 9: a server of another instance marks the node only if a fres
     world.model.server_seen(kB, "7", "100/100", at(60));
     Observation again = restarted;
     world.see(kB, again, 100);
-    CHECK(world.view().nodes[1].several);  // Told late, it can't be told from two instances: the careful answer.
+    CHECK(world.view()
+              .nodes[1]
+              .several);  // Told late, it can't be told from two instances: the careful answer.
   }
 }
 
-TEST_CASE("while nobody is known the first node not seen in recovery is assumed, and no replica is used", "[monitor]") {
+TEST_CASE(
+    "while nobody is known the first node not seen in recovery is assumed, and no replica is used",
+    "[monitor]") {
   World world;
   world.fail(kA, 0);
   world.see(kB, replica_at(1000), 0);

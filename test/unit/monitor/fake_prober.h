@@ -17,7 +17,9 @@
 
 namespace pgweir::monitor {
 
-constexpr Time at_ms(int ms) { return Time{std::chrono::seconds{1000} + std::chrono::milliseconds{ms}}; }
+constexpr Time at_ms(int ms) {
+  return Time{std::chrono::seconds{1000} + std::chrono::milliseconds{ms}};
+}
 
 struct FakeNode {
   bool in_recovery = false;
@@ -29,13 +31,15 @@ struct FakeNode {
   std::string configured_at = "100";
   std::string time_zone = "UTC";
   Rows catalog;
-  std::optional<Error> error;     ///< Answered to everything.
-  bool silent = false;            ///< Does not answer at all.
+  std::optional<Error> error;  ///< Answered to everything.
+  bool silent = false;         ///< Does not answer at all.
 
   Rows poll() const {
     const std::string lsn_text = tokens::to_string(tokens::Lsn{lsn});
-    return {{in_recovery ? "t" : "f", lsn_text, in_recovery ? std::optional(lsn_text) : std::nullopt, system_id,
-             std::to_string(timeline), timeline_certain ? "t" : "f", started_at, "8192", "16777216", configured_at}};
+    return {{in_recovery ? "t" : "f", lsn_text,
+             in_recovery ? std::optional(lsn_text) : std::nullopt, system_id,
+             std::to_string(timeline), timeline_certain ? "t" : "f", started_at, "8192", "16777216",
+             configured_at}};
   }
   Result<Rows> answer(std::string_view sql) const {
     if (error) return *error;
@@ -78,9 +82,10 @@ class FakeProber final : public Prober {
     }
   }
   std::size_t count(std::string_view host, std::string_view sql) const {
-    return static_cast<std::size_t>(std::count_if(asked_.begin(), asked_.end(), [&](const Asked& one) {
-      return one.host == host && one.sql.find(sql) != std::string::npos;
-    }));
+    return static_cast<std::size_t>(
+        std::count_if(asked_.begin(), asked_.end(), [&](const Asked& one) {
+          return one.host == host && one.sql.find(sql) != std::string::npos;
+        }));
   }
 
   std::map<std::string, FakeNode, std::less<>> nodes;
@@ -89,7 +94,8 @@ class FakeProber final : public Prober {
  private:
   class FakeProbe final : public Probe {
    public:
-    FakeProbe(FakeProber& prober, std::string host, ProbeUser& user) : prober_(prober), host_(std::move(host)), user_(user) {}
+    FakeProbe(FakeProber& prober, std::string host, ProbeUser& user)
+        : prober_(prober), host_(std::move(host)), user_(user) {}
     ~FakeProbe() override {
       std::erase_if(prober_.asked_, [this](const Asked& one) { return one.probe == this; });
     }
@@ -112,9 +118,9 @@ class FakeLog final : public Log {
   }
   bool wants(LogLevel) const noexcept override { return true; }
   std::size_t count(std::string_view part) const {
-    return static_cast<std::size_t>(std::count_if(lines.begin(), lines.end(), [part](const std::string& line) {
-      return line.find(part) != std::string::npos;
-    }));
+    return static_cast<std::size_t>(std::count_if(
+        lines.begin(), lines.end(),
+        [part](const std::string& line) { return line.find(part) != std::string::npos; }));
   }
 
   std::vector<std::string> lines;

@@ -6,10 +6,13 @@ namespace pgweir::monitor {
 namespace {
 
 using tokens::Lsn;
-constexpr Time at(int ms) { return Time{std::chrono::seconds{1000} + std::chrono::milliseconds{ms}}; }
+constexpr Time at(int ms) {
+  return Time{std::chrono::seconds{1000} + std::chrono::milliseconds{ms}};
+}
 constexpr Duration ms(int count) { return std::chrono::milliseconds{count}; }
 
-TEST_CASE("on an idle primary a replica that has replayed all has no lag, however long it is idle", "[monitor]") {
+TEST_CASE("on an idle primary a replica that has replayed all has no lag, however long it is idle",
+          "[monitor]") {
   LagSampler lag;
   CHECK_FALSE(lag.known());
   for (int i = 0; i < 100; ++i) {
@@ -20,7 +23,9 @@ TEST_CASE("on an idle primary a replica that has replayed all has no lag, howeve
   CHECK(lag.lag(at(100'000)) == Duration::zero());
 }
 
-TEST_CASE("a sample is the time from when the primary was somewhere to when the replica is seen there", "[monitor]") {
+TEST_CASE(
+    "a sample is the time from when the primary was somewhere to when the replica is seen there",
+    "[monitor]") {
   LagSampler lag;
   lag.primary_at(Lsn{100}, at(0), at(1));
   lag.replica_at(Lsn{90}, at(200));
@@ -33,9 +38,12 @@ TEST_CASE("a sample is the time from when the primary was somewhere to when the 
   CHECK(lag.quantile(0.5, at(700)) <= ms(800));
 }
 
-TEST_CASE("the lag grows while the replica does not pass, and is the oldest unpassed position's age", "[monitor]") {
+TEST_CASE(
+    "the lag grows while the replica does not pass, and is the oldest unpassed position's age",
+    "[monitor]") {
   LagSampler lag;
-  for (int i = 0; i < 5000; ++i) lag.primary_at(Lsn{100 + static_cast<std::uint64_t>(i)}, at(i * 100), at(i * 100));
+  for (int i = 0; i < 5000; ++i)
+    lag.primary_at(Lsn{100 + static_cast<std::uint64_t>(i)}, at(i * 100), at(i * 100));
   lag.replica_at(Lsn{99}, at(500'000));
   CHECK(lag.lag(at(500'000)) == ms(500'000));
   lag.replica_at(Lsn{100 + 4000}, at(500'000));

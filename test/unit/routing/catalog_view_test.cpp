@@ -9,8 +9,8 @@ namespace {
 
 using sql::Volatility;
 
-std::vector<std::optional<std::string>> row(const char* what, const char* schema, const char* name, const char* value,
-                                            const char* arguments = nullptr) {
+std::vector<std::optional<std::string>> row(const char* what, const char* schema, const char* name,
+                                            const char* value, const char* arguments = nullptr) {
   std::vector<std::optional<std::string>> fields;
   for (const char* field : {what, schema, name, value, arguments}) {
     fields.push_back(field ? std::optional<std::string>(field) : std::nullopt);
@@ -37,8 +37,10 @@ TEST_CASE("a relation is found with and without its schema", "[routing]") {
 }
 
 TEST_CASE("an unqualified name means the union of what it could mean", "[routing]") {
-  const auto view = built({row("r", "a", "t", std::to_string(relation_flag::kWritesMore).c_str()),
-                           row("r", "b", "t", std::to_string(relation_flag::kOffReplicas | relation_flag::kView).c_str())});
+  const auto view =
+      built({row("r", "a", "t", std::to_string(relation_flag::kWritesMore).c_str()),
+             row("r", "b", "t",
+                 std::to_string(relation_flag::kOffReplicas | relation_flag::kView).c_str())});
   const sql::RelationFacts any = view->relation("", "t");
   CHECK(any.writes_more);
   CHECK(any.is_view);
@@ -48,8 +50,9 @@ TEST_CASE("an unqualified name means the union of what it could mean", "[routing
 }
 
 TEST_CASE("a function is the worst of all that the call could mean", "[routing]") {
-  const auto view = built({row("f", "public", "f", "s", "1:2"), row("f", "public", "f", "v", "3:3"),
-                           row("f", "other", "f", "b", "1:1"), row("f", "public", "many", "i", "0:32767")});
+  const auto view =
+      built({row("f", "public", "f", "s", "1:2"), row("f", "public", "f", "v", "3:3"),
+             row("f", "other", "f", "b", "1:1"), row("f", "public", "many", "i", "0:32767")});
   CHECK(view->function("", "f", 1) == Volatility::stable);
   CHECK(view->function("", "f", 2) == Volatility::stable);
   CHECK(view->function("", "f", 3) == Volatility::volatile_);
@@ -72,8 +75,12 @@ TEST_CASE("hidden writes and serializable roles are told", "[routing]") {
   CHECK(built({row("s", nullptr, nullptr, nullptr)})->serializable("anybody"));
 }
 
-TEST_CASE("pitfall 13: while DDL may be unseen, functions and views are unknown and every write marks all", "[routing]") {
-  const DoubtfulCatalog doubtful(built({row("r", "public", "t", "0"), row("r", "public", "v", "2"), row("f", "public", "f", "s", "0:0")}));
+TEST_CASE(
+    "pitfall 13: while DDL may be unseen, functions and views are unknown and every write marks "
+    "all",
+    "[routing]") {
+  const DoubtfulCatalog doubtful(built({row("r", "public", "t", "0"), row("r", "public", "v", "2"),
+                                        row("f", "public", "f", "s", "0:0")}));
   CHECK(doubtful.relation("", "t").known);
   CHECK(doubtful.relation("", "t").on_replicas);
   CHECK(doubtful.relation("", "t").writes_more);

@@ -7,7 +7,9 @@
 
 namespace pgweir::routing {
 
-inline std::ostream& operator<<(std::ostream& out, Reason reason) { return out << to_string(reason); }
+inline std::ostream& operator<<(std::ostream& out, Reason reason) {
+  return out << to_string(reason);
+}
 
 namespace {
 
@@ -41,7 +43,8 @@ NodeView replica(NodeId id, Lsn replayed) {
   return node;
 }
 
-/// A primary at 1000, one replica at 900, one at 800, and a plain read at level table that needs nothing.
+/// A primary at 1000, one replica at 900, one at 800, and a plain read at level table that needs
+/// nothing.
 struct World {
   World() {
     NodeView primary;
@@ -52,7 +55,9 @@ struct World {
     cluster.nodes = {primary, replica(kFirst, Lsn{900}), replica(kSecond, Lsn{800})};
     unit.cause = sql::Cause::none;
     unit.certain = true;
-    policy = {.level = ConsistencyLevel::table, .max_replica_lag = std::chrono::seconds{10}, .split = true};
+    policy = {.level = ConsistencyLevel::table,
+              .max_replica_lag = std::chrono::seconds{10},
+              .split = true};
   }
   Route route() const { return decide(unit, cluster, policy, load); }
   Reason reason() const { return route().reason; }
@@ -133,7 +138,8 @@ TEST_CASE("level eventual needs nothing but a small lag", "[routing]") {
   CHECK(world.reason() == Reason::lag);
 }
 
-TEST_CASE("what no capture has covered yet is read on the primary and wants a capture", "[routing]") {
+TEST_CASE("what no capture has covered yet is read on the primary and wants a capture",
+          "[routing]") {
   World world;
   world.unit.tables = {.lsn = {}, .pending = 7};
   CHECK(world.reason() == Reason::table_written);
@@ -146,7 +152,8 @@ TEST_CASE("what no capture has covered yet is read on the primary and wants a ca
   CHECK_FALSE(world.route().wants_capture);
 }
 
-TEST_CASE("the hint replica overrides lag and consistency, never what the statement does", "[routing]") {
+TEST_CASE("the hint replica overrides lag and consistency, never what the statement does",
+          "[routing]") {
   World world;
   world.unit.hint = sql::Hint::replica;
   world.policy.level = ConsistencyLevel::primary;
@@ -154,7 +161,8 @@ TEST_CASE("the hint replica overrides lag and consistency, never what the statem
   world.unit.tables = {.lsn = {}, .pending = 7};
   for (NodeView& node : world.cluster.nodes) node.lag = std::chrono::hours{1};
   CHECK(world.route().target == sql::Target::replica);
-  for (sql::Cause cause : {sql::Cause::write, sql::Cause::primary_function, sql::Cause::unlogged, sql::Cause::unparsed}) {
+  for (sql::Cause cause : {sql::Cause::write, sql::Cause::primary_function, sql::Cause::unlogged,
+                           sql::Cause::unparsed}) {
     world.unit.cause = cause;
     CHECK(world.reason() == reason_of(cause));
   }
@@ -202,7 +210,9 @@ TEST_CASE("on a tie the session's last replica comes first", "[routing]") {
   CHECK(world.route().replicas[0] == kFirst);
 }
 
-TEST_CASE("pitfall 6: a session whose last read no token tells stays on that replica or the primary", "[routing]") {
+TEST_CASE(
+    "pitfall 6: a session whose last read no token tells stays on that replica or the primary",
+    "[routing]") {
   World world;
   world.unit.only_replica = kSecond;
   REQUIRE(world.route().replica_count == 1);
@@ -211,7 +221,8 @@ TEST_CASE("pitfall 6: a session whose last read no token tells stays on that rep
   CHECK(world.reason() == Reason::token_ahead);
 }
 
-TEST_CASE("pitfall 9: an address of several instances never answers what needs a token", "[routing]") {
+TEST_CASE("pitfall 9: an address of several instances never answers what needs a token",
+          "[routing]") {
   World world;
   world.cluster.nodes[1].several = true;
   CHECK(world.route().replica_count == 2);
@@ -224,7 +235,8 @@ TEST_CASE("pitfall 9: an address of several instances never answers what needs a
   CHECK(world.route().replica_count == 2);
 }
 
-TEST_CASE("pitfall 16: what was chosen is judged again by the cluster as it is at dispatch", "[routing]") {
+TEST_CASE("pitfall 16: what was chosen is judged again by the cluster as it is at dispatch",
+          "[routing]") {
   World world;
   world.unit.tables = {.lsn = Lsn{850}};
   CHECK(still_allowed(kFirst, world.unit, world.cluster, world.policy));

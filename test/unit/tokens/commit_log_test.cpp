@@ -27,7 +27,8 @@ TEST_CASE("a mark is pending until a capture that began after it is answered", "
   CHECK(log.need(0).nothing());
 }
 
-TEST_CASE("pitfall 3: a new log needs a capture before anything may be read from a replica", "[tokens]") {
+TEST_CASE("pitfall 3: a new log needs a capture before anything may be read from a replica",
+          "[tokens]") {
   CaptureLog log;
   TableWrites writes;
   const std::array<TableKey, 1> never_written{7};
@@ -45,7 +46,8 @@ TEST_CASE("a capture answered after a later one changes nothing", "[tokens]") {
   CHECK(log.need(first).lsn == Lsn{200});
 }
 
-TEST_CASE("a full history answers never too low, and too high by a small part of the age", "[tokens]") {
+TEST_CASE("a full history answers never too low, and too high by a small part of the age",
+          "[tokens]") {
   CaptureLog log;
   constexpr std::uint64_t kCount = 100'000;
   std::vector<Ticket> tickets;
@@ -60,7 +62,8 @@ TEST_CASE("a full history answers never too low, and too high by a small part of
   }
 }
 
-TEST_CASE("pitfall 17: after a change of identity no captured LSN lies above what the primary has", "[tokens]") {
+TEST_CASE("pitfall 17: after a change of identity no captured LSN lies above what the primary has",
+          "[tokens]") {
   CaptureLog log;
   const Ticket early = log.mark();
   log.captured(early, Lsn{100});

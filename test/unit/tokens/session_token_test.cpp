@@ -21,7 +21,8 @@ TEST_CASE("a session needs its own write, and not what others wrote later", "[to
   CHECK(token.need(log).lsn == Lsn{100});
 }
 
-TEST_CASE("pitfall 6: after a read on the primary only a capture sent later tells what was seen", "[tokens]") {
+TEST_CASE("pitfall 6: after a read on the primary only a capture sent later tells what was seen",
+          "[tokens]") {
   CaptureLog log;
   const Ticket earlier = log.begin_capture();
   SessionToken token;
@@ -32,7 +33,8 @@ TEST_CASE("pitfall 6: after a read on the primary only a capture sent later tell
   CHECK(token.need(log).lsn == Lsn{150});
 }
 
-TEST_CASE("an LSN that a session saw survives a promotion as what the new primary has", "[tokens]") {
+TEST_CASE("an LSN that a session saw survives a promotion as what the new primary has",
+          "[tokens]") {
   CaptureLog log;
   SessionToken token;
   token.saw(Lsn{500}, log);
