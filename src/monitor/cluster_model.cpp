@@ -9,7 +9,8 @@
 namespace pgweir::monitor {
 
 ClusterModel::ClusterModel(const std::vector<Member>& members) {
-  for (const Member& member : members) entries_.push_back({.node = NodeModel(member.id, member.name), .stray = false, .said = {}});
+  for (const Member& member : members)
+    entries_.push_back({.node = NodeModel(member.id, member.name), .stray = false, .said = {}});
 }
 
 NodeModel* ClusterModel::find(NodeId id) noexcept {
@@ -26,7 +27,8 @@ NodeModel& ClusterModel::node(NodeId id) {
 }
 
 bool ClusterModel::round_done() const noexcept {
-  return std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.node.answered_ever(); });
+  return std::all_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.node.answered_ever(); });
 }
 
 void ClusterModel::observed(NodeId id, const Observation& seen, Time asked, Time now) {
@@ -34,15 +36,15 @@ void ClusterModel::observed(NodeId id, const Observation& seen, Time asked, Time
   const bool was_several = seen_node.several();
   seen_node.observed(seen, asked, now);
   if (seen_node.several() && !was_several) {
-    say(LogLevel::warning, concat({"node ", seen_node.name(), ": the address answers for more than one instance, so its "
-                                   "replay position can't be relied on; it serves only reads that need no token"}));
+    say(LogLevel::warning,
+        concat({"node ", seen_node.name(),
+                ": the address answers for more than one instance, so its "
+                "replay position can't be relied on; it serves only reads that need no token"}));
   }
   elect(now);
   if (id == primary_ && seen_node.claims_primary()) {
     track_identity(seen_node);
-    for (Entry& entry : entries_) {
-      if (entry.node.in_recovery()) entry.node.follow_primary(seen.lsn, asked, now);
-    }
+    follow_primary(seen.lsn, asked, now);
   }
   say_exclusions();
 }
@@ -51,6 +53,17 @@ void ClusterModel::failed(NodeId id, const Error& why, Time now) {
   NodeModel& node_failed = node(id);
   node_failed.failed(why);
   elect(now);
+}
+
+void ClusterModel::captured(tokens::Lsn lsn, Time asked, Time now) {
+  lsn_ = std::max(lsn_, lsn);
+  follow_primary(lsn, asked, now);
+}
+
+void ClusterModel::follow_primary(tokens::Lsn lsn, Time asked, Time now) {
+  for (Entry& entry : entries_) {
+    if (entry.node.in_recovery()) entry.node.follow_primary(lsn, asked, now);
+  }
 }
 
 void ClusterModel::compared(NodeId id, NodeSettings settings, Time) {
@@ -64,7 +77,8 @@ void ClusterModel::server_seen(NodeId id, std::string system_id, std::string sta
 
 bool ClusterModel::primary_healthy() const noexcept {
   return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
-    return entry.node.id() == primary_ && entry.node.claims_primary() && entry.node.seen().system_id == system_id_;
+    return entry.node.id() == primary_ && entry.node.claims_primary() &&
+           entry.node.seen().system_id == system_id_;
   });
 }
 
@@ -75,7 +89,8 @@ void ClusterModel::elect(Time now) {
   }
   if (primary_healthy()) {
     primary_lost_ = {};
-    for (Entry& entry : entries_) entry.stray = entry.node.claims_primary() && entry.node.id() != primary_;
+    for (Entry& entry : entries_)
+      entry.stray = entry.node.claims_primary() && entry.node.id() != primary_;
     return;
   }
   if (primary_lost_ == Time{}) primary_lost_ = now;
@@ -85,7 +100,8 @@ void ClusterModel::elect(Time now) {
   }
   // It answers, with another system identifier: a cluster made anew under the same address.
   NodeModel& known = node(primary_);
-  if (known.claims_primary() && now - primary_lost_ >= kStrayPatience) adopt(known, "is the primary of a new cluster");
+  if (known.claims_primary() && now - primary_lost_ >= kStrayPatience)
+    adopt(known, "is the primary of a new cluster");
 }
 
 NodeModel* ClusterModel::elect_first() {
@@ -103,8 +119,10 @@ NodeModel* ClusterModel::elect_first() {
   const bool undecided = !claimants.empty();
   if (undecided && !undecided_) {
     std::string names;
-    for (const NodeModel* claimant : claimants) names += (names.empty() ? "" : ", ") + claimant->name();
-    say(LogLevel::error, concat({"several nodes say that they are the primary (", names, ") and the replicas don't tell which: "
+    for (const NodeModel* claimant : claimants)
+      names += (names.empty() ? "" : ", ") + claimant->name();
+    say(LogLevel::error, concat({"several nodes say that they are the primary (", names,
+                                 ") and the replicas don't tell which: "
                                  "nothing is written until only one does"}));
   }
   undecided_ = undecided;
@@ -129,7 +147,8 @@ NodeModel* ClusterModel::elect_successor(Time now) {
 std::size_t ClusterModel::followers(const NodeModel& claimant) const noexcept {
   std::size_t count = 0;
   for (const Entry& entry : entries_) {
-    const bool follows = entry.node.in_recovery() && entry.node.seen().system_id == claimant.seen().system_id &&
+    const bool follows = entry.node.in_recovery() &&
+                         entry.node.seen().system_id == claimant.seen().system_id &&
                          entry.node.seen().timeline == claimant.seen().timeline;
     if (follows) ++count;
   }
@@ -137,7 +156,8 @@ std::size_t ClusterModel::followers(const NodeModel& claimant) const noexcept {
 }
 
 void ClusterModel::adopt(NodeModel& chosen, std::string_view how) {
-  say(LogLevel::log, concat({"node ", chosen.name(), " ", how, " (timeline ", std::to_string(chosen.seen().timeline), ")"}));
+  say(LogLevel::log, concat({"node ", chosen.name(), " ", how, " (timeline ",
+                             std::to_string(chosen.seen().timeline), ")"}));
   primary_ = chosen.id();
   primary_lost_ = {};
   undecided_ = false;
@@ -149,7 +169,8 @@ void ClusterModel::adopt(NodeModel& chosen, std::string_view how) {
 
 void ClusterModel::track_identity(NodeModel& primary) {
   const Observation& seen = primary.seen();
-  const bool same = seen.started_at == started_at_ && seen.timeline == timeline_ && seen.system_id == system_id_;
+  const bool same =
+      seen.started_at == started_at_ && seen.timeline == timeline_ && seen.system_id == system_id_;
   // The page-boundary rule takes an LSN back by a header at most; beyond that the WAL was cut off.
   constexpr std::uint64_t kHeaderBytesMax = 40;
   const bool fell_back = seen.lsn.value + kHeaderBytesMax < lsn_.value;
@@ -158,8 +179,11 @@ void ClusterModel::track_identity(NodeModel& primary) {
     return;
   }
   if (identity_ != 0 && !started_at_.empty()) {
-    say(LogLevel::warning, concat({"node ", primary.name(), " was restarted: commits of its asynchronous transactions may be lost; "
-                                   "tokens are taken back to ", tokens::to_string(seen.lsn)}));
+    say(LogLevel::warning,
+        concat({"node ", primary.name(),
+                " was restarted: commits of its asynchronous transactions may be lost; "
+                "tokens are taken back to ",
+                tokens::to_string(seen.lsn)}));
   }
   ++identity_;
   started_at_ = seen.started_at;
@@ -178,11 +202,15 @@ std::string ClusterModel::exclusion(const NodeModel& node) const {
   }
   const Observation& seen = node.seen();
   if (seen.system_id != system_id_) {
-    return concat({"it belongs to another cluster: system identifier ", seen.system_id, ", on the primary ", system_id_});
+    return concat({"it belongs to another cluster: system identifier ", seen.system_id,
+                   ", on the primary ", system_id_});
   }
-  if (!seen.in_recovery) return concat({"it says that it is a primary (timeline ", std::to_string(seen.timeline), "), but ", primary->name(), " is"});
+  if (!seen.in_recovery)
+    return concat({"it says that it is a primary (timeline ", std::to_string(seen.timeline),
+                   "), but ", primary->name(), " is"});
   if (seen.timeline != timeline_) {
-    std::string text = concat({"it is on timeline ", std::to_string(seen.timeline), ", the primary on ", std::to_string(timeline_)});
+    std::string text = concat({"it is on timeline ", std::to_string(seen.timeline),
+                               ", the primary on ", std::to_string(timeline_)});
     if (!seen.timeline_certain) {
       text += ", as far as this login may see: ";
       text += kGrantHelp;
@@ -190,7 +218,8 @@ std::string ClusterModel::exclusion(const NodeModel& node) const {
     }
     return text;
   }
-  if (!node.settings() || !primary->settings()) return "its settings are not compared with the primary's yet";
+  if (!node.settings() || !primary->settings())
+    return "its settings are not compared with the primary's yet";
   return difference(*node.settings(), *primary->settings());
 }
 
@@ -234,13 +263,14 @@ routing::ClusterView ClusterModel::view(Time now) {
     routing::NodeView node = entry.node.view(now);
     node.excluded = exclusion(entry.node);
     if (entry.node.answered_ever()) {
-      node.role = !entry.node.up()          ? routing::Role::down
+      node.role = !entry.node.up()           ? routing::Role::down
                   : entry.node.in_recovery() ? routing::Role::replica
                   : node.id == primary_      ? routing::Role::primary
                                              : routing::Role::unknown;
     }
     if (node.id == primary_) node.replayed = lsn_;
-    node.eligible = primary_ && node.role == routing::Role::replica && node.id != primary_ && node.excluded.empty();
+    node.eligible = primary_ && node.role == routing::Role::replica && node.id != primary_ &&
+                    node.excluded.empty();
     view.nodes.push_back(std::move(node));
   }
   return view;

@@ -1,4 +1,5 @@
-// Which node is the primary, when its identity changes, and which replicas may answer. Pure: observations in, ClusterView out.
+// Which node is the primary, when its identity changes, and which replicas may answer. Pure:
+// observations in, ClusterView out.
 #pragma once
 
 #include <string>
@@ -10,14 +11,19 @@
 namespace pgweir::monitor {
 
 /// Rules (docs/internals/decisions.md):
-///  - At start the one node that is not in recovery is the primary, once every node has answered or failed. Of two, it is the one that replicas
-///    follow (they are on its timeline and not on the other's); if that leaves a doubt there is no primary, and it is said loudly.
+///  - At start the one node that is not in recovery is the primary, once every node has answered or
+///  failed. Of two, it is the one that replicas
+///    follow (they are on its timeline and not on the other's); if that leaves a doubt there is no
+///    primary, and it is said loudly.
 ///  - A known primary stays it while it answers and is not in recovery, whatever others claim.
-///  - When it is down or in recovery, the claimant with the highest timeline takes over, at once. A claimant that was seen beside the healthy
-///    primary was promoted by mistake, or before its time: it takes over only when replicas follow it, or the primary
-///    has been down for kStrayPatience.
-///  - A primary that comes back with another system identifier, while no other claimant is there, is a new cluster after kStrayPatience.
-///  - While nobody is known, the first configured node that is not seen in recovery is assumed to be it; no replica is eligible then.
+///  - When it is down or in recovery, the claimant with the highest timeline takes over, at once. A
+///  claimant that was seen beside the healthy
+///    primary was promoted by mistake, or before its time: it takes over only when replicas follow
+///    it, or the primary has been down for kStrayPatience.
+///  - A primary that comes back with another system identifier, while no other claimant is there,
+///  is a new cluster after kStrayPatience.
+///  - While nobody is known, the first configured node that is not seen in recovery is assumed to
+///  be it; no replica is eligible then.
 class ClusterModel {
  public:
   static constexpr Duration kStrayPatience = std::chrono::seconds{10};
@@ -35,6 +41,9 @@ class ClusterModel {
 
   void observed(NodeId node, const Observation& seen, Time asked, Time now);
   void failed(NodeId node, const Error& why, Time now);
+  /// The primary's insert LSN, learnt by a capture asked at `asked`: as good as a poll for telling
+  /// who lags.
+  void captured(tokens::Lsn lsn, Time asked, Time now);
   void compared(NodeId node, NodeSettings settings, Time now);
   void server_seen(NodeId node, std::string system_id, std::string started_at, Time now);
 
@@ -52,6 +61,7 @@ class ClusterModel {
 
  private:
   void elect(Time now);
+  void follow_primary(tokens::Lsn lsn, Time asked, Time now);
   NodeModel* elect_first();
   NodeModel* elect_successor(Time now);
   void adopt(NodeModel& node, std::string_view how);
@@ -66,20 +76,20 @@ class ClusterModel {
 
   struct Entry {
     NodeModel node;
-    bool stray = false;          ///< Claimed to be primary beside the healthy one.
-    std::string said;            ///< The exclusion that was logged last.
+    bool stray = false;  ///< Claimed to be primary beside the healthy one.
+    std::string said;    ///< The exclusion that was logged last.
   };
-  std::vector<Entry> entries_;   ///< In the order of the configuration.
+  std::vector<Entry> entries_;  ///< In the order of the configuration.
   NodeId primary_;
-  Time primary_lost_{};          ///< Since when it is down or in recovery; zero while it is healthy.
+  Time primary_lost_{};  ///< Since when it is down or in recovery; zero while it is healthy.
   std::uint64_t identity_ = 0;
   std::string system_id_;
   std::string started_at_;
   std::uint32_t timeline_ = 0;
-  tokens::Lsn lsn_;              ///< The highest insert LSN seen with this identity.
+  tokens::Lsn lsn_;  ///< The highest insert LSN seen with this identity.
   tokens::Lsn identity_lsn_;
   tokens::WalGeometry geometry_;
-  bool undecided_ = false;       ///< Several claimants and no way to tell.
+  bool undecided_ = false;  ///< Several claimants and no way to tell.
   std::vector<Notice> notices_;
 };
 

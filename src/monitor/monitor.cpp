@@ -11,7 +11,8 @@ namespace pgweir::monitor {
 
 namespace {
 
-/// A replica that is not known to have caught up is asked again sooner, so that lag samples are not as coarse as the polls.
+/// A replica that is not known to have caught up is asked again sooner, so that lag samples are not
+/// as coarse as the polls.
 constexpr Duration kCatchUpIntervalMin = std::chrono::milliseconds{20};
 
 std::vector<ClusterModel::Member> members_of(const std::vector<Monitor::Node>& nodes) {
@@ -20,7 +21,8 @@ std::vector<ClusterModel::Member> members_of(const std::vector<Monitor::Node>& n
   return members;
 }
 
-/// The server answered and does not let this login do what it must, as opposed to a server that can't be reached.
+/// The server answered and does not let this login do what it must, as opposed to a server that
+/// can't be reached.
 bool refuses_login(const Error& error) noexcept {
   const std::string& state = error.sqlstate();
   return state.starts_with("28") || state == "3D000" || state == "42501";
@@ -94,7 +96,11 @@ void Monitor::server_seen(NodeId node, std::string system_id, std::string starte
 }
 
 void Monitor::capture(CaptureUser& user, std::uint64_t covers, Time now) {
-  Question question{.kind = Kind::capture, .asked = now, .user = &user, .covers = covers, .identity = model_.identity()};
+  Question question{.kind = Kind::capture,
+                    .asked = now,
+                    .user = &user,
+                    .covers = covers,
+                    .identity = model_.identity()};
   const NodeId primary = model_.known_primary();
   const Watched* watched = primary ? find(primary) : nullptr;
   if (!watched || !logged_in() || model_.node(primary).in_recovery()) {
@@ -117,7 +123,8 @@ void Monitor::capture(CaptureUser& user, std::uint64_t covers, Time now) {
 
 void Monitor::forget(const CaptureUser& user) noexcept {
   std::erase_if(questions_, [&user](const auto& entry) { return entry.second.user == &user; });
-  std::erase_if(failed_captures_, [&user](const Question& question) { return question.user == &user; });
+  std::erase_if(failed_captures_,
+                [&user](const Question& question) { return question.user == &user; });
 }
 
 void Monitor::on_answer(std::uint64_t question, Result<Rows> answer) noexcept {
@@ -154,16 +161,20 @@ Time Monitor::turn(Time now) noexcept {
 }
 
 void Monitor::ask(Watched& watched, Kind kind, std::string_view sql, Time now) {
-  Question question{.kind = kind, .node = static_cast<std::size_t>(&watched - watched_.data()), .asked = now};
+  Question question{
+      .kind = kind, .node = static_cast<std::size_t>(&watched - watched_.data()), .asked = now};
   questions_.emplace(++last_question_, question);
   watched.probe->ask(last_question_, sql, now + options_.answer_timeout);
 }
 
 void Monitor::take(Question question, Result<Rows> rows, Time now) {
   switch (question.kind) {
-    case Kind::poll: return take_poll(question, std::move(rows), now);
-    case Kind::settings: return take_settings(question, std::move(rows), now);
-    case Kind::capture: return take_capture(question, std::move(rows));
+    case Kind::poll:
+      return take_poll(question, std::move(rows), now);
+    case Kind::settings:
+      return take_settings(question, std::move(rows), now);
+    case Kind::capture:
+      return take_capture(question, std::move(rows), now);
   }
 }
 
@@ -178,11 +189,14 @@ void Monitor::take_poll(const Question& question, Result<Rows> rows, Time now) {
   const bool was_down = watched.retry != Duration::zero();
   watched.retry = {};
   watched.refused = false;
-  const bool any_refused = std::any_of(watched_.begin(), watched_.end(), [](const Watched& one) { return one.refused; });
+  const bool any_refused =
+      std::any_of(watched_.begin(), watched_.end(), [](const Watched& one) { return one.refused; });
   if (!any_refused) refusal_logged_ = false;
   if (was_down) deps_.log.log(concat({"node ", watched.node.name, " answers again"}));
   model_.observed(watched.node.id, *seen, question.asked, now);
-  watched.next_poll = question.asked + (fast_ ? std::min(options_.fast_interval, options_.poll_interval) : options_.poll_interval);
+  watched.next_poll =
+      question.asked +
+      (fast_ ? std::min(options_.fast_interval, options_.poll_interval) : options_.poll_interval);
 
   NodeModel& node = model_.node(watched.node.id);
   if (node.doubted()) watched.next_poll = now;
@@ -204,7 +218,9 @@ Time Monitor::due_at(const Watched& watched, Time now) {
 void Monitor::node_failed(Watched& watched, const Error& why, Time now) {
   const bool was_refused = std::exchange(watched.refused, refuses_login(why));
   log_failure(watched, why, was_refused);
-  watched.retry = watched.retry == Duration::zero() ? options_.retry_min : std::min(watched.retry * 2, options_.retry_max);
+  watched.retry = watched.retry == Duration::zero()
+                      ? options_.retry_min
+                      : std::min(watched.retry * 2, options_.retry_max);
   watched.next_poll = now + watched.retry;
   model_.failed(watched.node.id, why, now);
 }
@@ -213,14 +229,17 @@ void Monitor::log_failure(const Watched& watched, const Error& why, bool was_ref
   if (watched.refused) {
     // One line for all nodes: they usually refuse for the same reason, and again at every try.
     if (!std::exchange(refusal_logged_, true)) {
-      deps_.log.warning(concat({"the monitor can't log in to node ", watched.node.name, " as \"", login_.user, "\": ", why.text(),
-                                "; a node that it can't ask serves no reads, and all of its cluster's go to the primary while it "
+      deps_.log.warning(concat({"the monitor can't log in to node ", watched.node.name, " as \"",
+                                login_.user, "\": ", why.text(),
+                                "; a node that it can't ask serves no reads, and all of its "
+                                "cluster's go to the primary while it "
                                 "can't ask that"}));
     }
     return;
   }
   const bool already_down = watched.retry != Duration::zero() && !was_refused;
-  if (!already_down) deps_.log.warning(concat({"node ", watched.node.name, " does not answer: ", why.text()}));
+  if (!already_down)
+    deps_.log.warning(concat({"node ", watched.node.name, " does not answer: ", why.text()}));
 }
 
 void Monitor::take_settings(const Question& question, Result<Rows> rows, Time now) {
@@ -237,15 +256,22 @@ void Monitor::take_settings(const Question& question, Result<Rows> rows, Time no
   model_.compared(watched.node.id, std::move(*settings), now);
 }
 
-void Monitor::take_capture(const Question& question, Result<Rows> rows) {
+void Monitor::take_capture(const Question& question, Result<Rows> rows, Time now) {
   const std::uint64_t identity_now = model_.identity();
   std::optional<tokens::Lsn> lsn;
   if (rows) {
     const Result<CaptureAnswer> answer = read_capture(*rows, model_.geometry());
-    const bool same_instance = answer && !answer->in_recovery && answer->started_at == model_.primary_started_at();
+    const bool same_instance =
+        answer && !answer->in_recovery && answer->started_at == model_.primary_started_at();
     if (same_instance && question.identity == identity_now) lsn = answer->lsn;
   }
-  if (!lsn) suspect(watched_[question.node].node.id);
+  if (lsn) {
+    // Replicas that are not there yet are asked soon, so that what was written can be read from
+    // them again.
+    model_.captured(*lsn, question.asked, now);
+  } else {
+    suspect(watched_[question.node].node.id);
+  }
   question.user->on_captured(question.covers, lsn);
 }
 
@@ -257,10 +283,12 @@ void Monitor::deliver_failed_captures() {
 
 void Monitor::publish(Time now) {
   changed_ = false;
-  for (const ClusterModel::Notice& notice : model_.take_notices()) deps_.log.write(notice.level, notice.text);
+  for (const ClusterModel::Notice& notice : model_.take_notices())
+    deps_.log.write(notice.level, notice.text);
   auto view = std::make_shared<routing::ClusterView>(model_.view(now));
   view->version = ++version_;
-  for (std::size_t i = 0; i < view->nodes.size(); ++i) view->nodes[i].weight = watched_[i].node.weight;
+  for (std::size_t i = 0; i < view->nodes.size(); ++i)
+    view->nodes[i].weight = watched_[i].node.weight;
   if (!logged_in() && !watched_.empty()) view->primary = watched_.front().node.id;
   view_ = std::move(view);
 }

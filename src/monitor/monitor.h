@@ -1,5 +1,5 @@
-// Monitor: asks every node of one cluster who it is and how far, and says what it saw as a ClusterView; asks the
-// primary for its insert LSN when a group capture wants one.
+// Monitor: asks every node of one cluster who it is and how far, and says what it saw as a
+// ClusterView; asks the primary for its insert LSN when a group capture wants one.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace pgweir::monitor {
 /// Who asked for a capture.
 class CaptureUser {
  public:
-  /// The answer, from within Monitor::turn(): `covers` is contained in `lsn`. No LSN: the primary did not answer, or is not
-  /// who it was when the question went out.
+  /// The answer, from within Monitor::turn(): `covers` is contained in `lsn`. No LSN: the primary
+  /// did not answer, or is not who it was when the question went out.
   virtual void on_captured(std::uint64_t covers, std::optional<tokens::Lsn> lsn) noexcept = 0;
 
  protected:
@@ -30,11 +30,14 @@ class CaptureUser {
 
 struct MonitorOptions {
   Duration poll_interval = std::chrono::milliseconds{200};
-  Duration fast_interval = std::chrono::milliseconds{5};    ///< While somebody waits for a replica.
-  Duration answer_timeout = std::chrono::seconds{2};        ///< To connect and answer; past it the node is down.
-  Duration retry_min = std::chrono::milliseconds{200};      ///< A node that is down is asked again after this,
-  Duration retry_max = std::chrono::seconds{5};             ///< doubled each time up to this.
-  Duration settings_interval = std::chrono::seconds{60};    ///< Settings are compared anew after this, and after a reload or restart.
+  Duration fast_interval = std::chrono::milliseconds{5};  ///< While somebody waits for a replica.
+  Duration answer_timeout =
+      std::chrono::seconds{2};  ///< To connect and answer; past it the node is down.
+  Duration retry_min =
+      std::chrono::milliseconds{200};            ///< A node that is down is asked again after this,
+  Duration retry_max = std::chrono::seconds{5};  ///< doubled each time up to this.
+  Duration settings_interval = std::chrono::seconds{
+      60};  ///< Settings are compared anew after this, and after a reload or restart.
 };
 
 class Monitor final : private ProbeUser {
@@ -46,19 +49,21 @@ class Monitor final : private ProbeUser {
   struct Node {
     NodeId id;
     io::Address address;
-    std::string name;        ///< host:port
+    std::string name;  ///< host:port
     int weight = 1;
   };
 
-  /// With an empty user there is no login yet: nothing is asked, the first node counts as primary, no replica is used.
+  /// With an empty user there is no login yet: nothing is asked, the first node counts as primary,
+  /// no replica is used.
   Monitor(Deps deps, std::vector<Node> nodes, Login login, MonitorOptions options = {});
 
-  /// Takes in what was answered and asks what is due; returns when it wants to be called at the latest. To be called in every
-  /// turn of the loop.
+  /// Takes in what was answered and asks what is due; returns when it wants to be called at the
+  /// latest. To be called in every turn of the loop.
   Time turn(Time now) noexcept;
   /// Never null. A change of its `identity` means: clamp tokens before asking for another capture.
   const routing::ClusterSnapshot& view() const noexcept { return view_; }
-  /// Every node has answered, or failed, once; until then an unknown primary is a matter of moments.
+  /// Every node has answered, or failed, once; until then an unknown primary is a matter of
+  /// moments.
   bool ready() const noexcept { return !logged_in() || model_.round_done(); }
 
   void use_login(Login login);
@@ -68,7 +73,8 @@ class Monitor final : private ProbeUser {
   void suspect(NodeId node) noexcept;
   /// What a new server connection answered to routing::kIdentityQuery.
   void server_seen(NodeId node, std::string system_id, std::string started_at, Time now);
-  /// Asks the primary for its insert LSN on a connection of its own, so that it never waits behind something long.
+  /// Asks the primary for its insert LSN on a connection of its own, so that it never waits behind
+  /// something long.
   void capture(CaptureUser& user, std::uint64_t covers, Time now);
   /// `user` is about to die: what it asked is dropped.
   void forget(const CaptureUser& user) noexcept;
@@ -79,11 +85,11 @@ class Monitor final : private ProbeUser {
   enum class Kind : std::uint8_t { poll, settings, capture };
   struct Question {
     Kind kind;
-    std::size_t node = 0;             ///< Index.
+    std::size_t node = 0;  ///< Index.
     Time asked;
     CaptureUser* user = nullptr;
     std::uint64_t covers = 0;
-    std::uint64_t identity = 0;       ///< The primary's when the capture was asked for.
+    std::uint64_t identity = 0;  ///< The primary's when the capture was asked for.
   };
   struct Answer {
     std::uint64_t question;
@@ -94,18 +100,18 @@ class Monitor final : private ProbeUser {
     std::unique_ptr<Probe> probe;
     bool polling = false;
     bool comparing = false;
-    bool refused = false;             ///< Does not let the login in.
-    Time asked{};                     ///< The last poll.
+    bool refused = false;  ///< Does not let the login in.
+    Time asked{};          ///< The last poll.
     Time next_poll{};
     Time next_comparison{};
-    Duration retry{};                 ///< Zero while it answers.
+    Duration retry{};  ///< Zero while it answers.
   };
 
   void on_answer(std::uint64_t question, Result<Rows> answer) noexcept override;
   void take(Question question, Result<Rows> rows, Time now);
   void take_poll(const Question& question, Result<Rows> rows, Time now);
   void take_settings(const Question& question, Result<Rows> rows, Time now);
-  void take_capture(const Question& question, Result<Rows> rows);
+  void take_capture(const Question& question, Result<Rows> rows, Time now);
   void node_failed(Watched& watched, const Error& why, Time now);
   void log_failure(const Watched& watched, const Error& why, bool was_refused);
   void ask(Watched& watched, Kind kind, std::string_view sql, Time now);
@@ -120,8 +126,9 @@ class Monitor final : private ProbeUser {
   Login login_;
   ClusterModel model_;
   std::vector<Watched> watched_;
-  std::map<std::uint64_t, Question> questions_;   ///< At most two for each node, and the captures in flight.
-  std::vector<Answer> inbox_;                     ///< Arrived since the last turn.
+  std::map<std::uint64_t, Question>
+      questions_;              ///< At most two for each node, and the captures in flight.
+  std::vector<Answer> inbox_;  ///< Arrived since the last turn.
   std::uint64_t last_question_ = 0;
   std::unique_ptr<Probe> capture_probe_;
   NodeId capture_node_;

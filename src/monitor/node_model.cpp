@@ -6,7 +6,8 @@ namespace pgweir::monitor {
 
 void NodeModel::observed(const Observation& seen, Time asked, Time now) {
   const Observation before = std::move(seen_);
-  const bool same_instance = before.system_id == seen.system_id && before.started_at == seen.started_at;
+  const bool same_instance =
+      before.system_id == seen.system_id && before.started_at == seen.started_at;
   seen_ = seen;
   if (same_instance && before.in_recovery && seen.in_recovery) {
     seen_.lsn = std::max(before.lsn, seen.lsn);
@@ -18,6 +19,7 @@ void NodeModel::observed(const Observation& seen, Time asked, Time now) {
   if (!same_instance) lag_.forget();
   if (!same_instance || before.configured_at != seen.configured_at) settings_.reset();
   tried_ = up_ = true;
+  asked_at_ = asked;
   last_error_.clear();
   judge_doubt(before.system_id, before.started_at, asked);
   if (seen_.in_recovery) lag_.replica_at(seen_.lsn, now);
@@ -34,10 +36,13 @@ void NodeModel::server_seen(std::string system_id, std::string started_at, Time 
   doubt_ = Doubt{std::move(system_id), std::move(started_at), now};
 }
 
-void NodeModel::judge_doubt(const std::string& previous_system, const std::string& previous_start, Time asked) {
+void NodeModel::judge_doubt(const std::string& previous_system, const std::string& previous_start,
+                            Time asked) {
   if (!doubt_ || asked < doubt_->at) return;  // Asked before the server was seen: not fresh.
-  const bool restarted_before = doubt_->system_id == seen_.system_id && doubt_->started_at == seen_.started_at;
-  const bool restarted_after = doubt_->system_id == previous_system && doubt_->started_at == previous_start;
+  const bool restarted_before =
+      doubt_->system_id == seen_.system_id && doubt_->started_at == seen_.started_at;
+  const bool restarted_after =
+      doubt_->system_id == previous_system && doubt_->started_at == previous_start;
   if (!restarted_before && !restarted_after) several_ = true;
   doubt_.reset();
 }
@@ -48,6 +53,7 @@ routing::NodeView NodeModel::view(Time now) {
   view.name = name_;
   view.replayed = seen_.lsn;
   view.received = seen_.received;
+  view.observed_at = asked_at_;
   view.timeline = seen_.timeline;
   view.system_id = seen_.system_id;
   view.started_at = seen_.started_at;

@@ -1,4 +1,5 @@
-// What is known of one node: its last observation, its lag, and why it is not used. Pure: observations and times in.
+// What is known of one node: its last observation, its lag, and why it is not used. Pure:
+// observations and times in.
 #pragma once
 
 #include <optional>
@@ -13,7 +14,8 @@ class NodeModel {
  public:
   NodeModel(NodeId id, std::string name) : id_(id), name_(std::move(name)) {}
 
-  /// It answered. What is known of another instance behind the same name is forgotten: LSNs only grow within one identity.
+  /// It answered. What is known of another instance behind the same name is forgotten: LSNs only
+  /// grow within one identity.
   void observed(const Observation& seen, Time asked, Time now);
   /// It did not answer, or with an error.
   void failed(const Error& why);
@@ -22,14 +24,15 @@ class NodeModel {
   Time behind_since() const noexcept { return lag_.behind_since(); }
   void forget_lag() noexcept { lag_.forget(); }
 
-  /// A server found (system_id, started_at) behind this node's address. If the next poll asked after that still differs,
-  /// and the difference is not a restart that the poll now shows, the address hides several instances.
+  /// A server found (system_id, started_at) behind this node's address. If the next poll asked
+  /// after that still differs, and the difference is not a restart that the poll now shows, the
+  /// address hides several instances.
   void server_seen(std::string system_id, std::string started_at, Time now);
   bool doubted() const noexcept { return doubt_.has_value(); }
 
   NodeId id() const noexcept { return id_; }
   const std::string& name() const noexcept { return name_; }
-  bool answered_ever() const noexcept { return tried_; }     ///< Answered or failed at least once.
+  bool answered_ever() const noexcept { return tried_; }  ///< Answered or failed at least once.
   bool up() const noexcept { return up_; }
   bool in_recovery() const noexcept { return up_ && seen_.in_recovery; }
   bool claims_primary() const noexcept { return up_ && !seen_.in_recovery; }
@@ -48,11 +51,13 @@ class NodeModel {
     std::string started_at;
     Time at;
   };
-  void judge_doubt(const std::string& previous_system, const std::string& previous_start, Time asked);
+  void judge_doubt(const std::string& previous_system, const std::string& previous_start,
+                   Time asked);
 
   NodeId id_;
   std::string name_;
   Observation seen_;
+  Time asked_at_{};  ///< When the question of that observation went out.
   bool tried_ = false;
   bool up_ = false;
   bool several_ = false;

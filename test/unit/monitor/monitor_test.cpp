@@ -14,7 +14,9 @@ constexpr NodeId kA{1};
 constexpr NodeId kB{2};
 
 struct Captures final : CaptureUser {
-  void on_captured(std::uint64_t covers, std::optional<Lsn> lsn) noexcept override { answers.emplace_back(covers, lsn); }
+  void on_captured(std::uint64_t covers, std::optional<Lsn> lsn) noexcept override {
+    answers.emplace_back(covers, lsn);
+  }
   std::vector<std::pair<std::uint64_t, std::optional<Lsn>>> answers;
 };
 
@@ -22,7 +24,8 @@ struct Captures final : CaptureUser {
 struct World {
   explicit World(std::string user = "monitor")
       : monitor({prober, log},
-                {{kA, {.host = "a", .port = 5432}, "a:5432"}, {kB, {.host = "b", .port = 5432}, "b:5432"}},
+                {{kA, {.host = "a", .port = 5432}, "a:5432"},
+                 {kB, {.host = "b", .port = 5432}, "b:5432"}},
                 {.user = std::move(user), .password = {}, .dbname = "postgres"}) {
     prober.nodes["a"] = {};
     prober.nodes["b"] = {};
@@ -97,7 +100,8 @@ TEST_CASE("the lag of a replica that keeps up with an idle primary is none", "[m
   CHECK(world.view().nodes[1].lag == Duration::zero());
 }
 
-TEST_CASE("a replica that does not replay is seen to lag, and is asked more often meanwhile", "[monitor]") {
+TEST_CASE("a replica that does not replay is seen to lag, and is asked more often meanwhile",
+          "[monitor]") {
   World world;
   world.round(0);
   world.a().lsn += 0x100;
@@ -115,7 +119,8 @@ TEST_CASE("a replica that does not replay is seen to lag, and is asked more ofte
   CHECK(world.view().nodes[1].lag == Duration::zero());
 }
 
-TEST_CASE("a node that is down is skipped within a poll and asked again with growing pauses", "[monitor]") {
+TEST_CASE("a node that is down is skipped within a poll and asked again with growing pauses",
+          "[monitor]") {
   World world;
   world.round(0);
   world.b().error = Error("connection refused");
@@ -143,7 +148,9 @@ TEST_CASE("a node that is down is skipped within a poll and asked again with gro
   CHECK(world.log.count("b:5432 answers again") == 1);
 }
 
-TEST_CASE("a server's failure makes its node be asked at once, but not in the pause of one that is down", "[monitor]") {
+TEST_CASE(
+    "a server's failure makes its node be asked at once, but not in the pause of one that is down",
+    "[monitor]") {
   World world;
   world.round(0);
   world.monitor.suspect(kB);
@@ -156,14 +163,17 @@ TEST_CASE("a server's failure makes its node be asked at once, but not in the pa
   CHECK(world.prober.count("b", kPollQuery) == 0);
 }
 
-TEST_CASE("a refused login is one clear line, everything goes to the first node and no replica is used", "[monitor]") {
+TEST_CASE(
+    "a refused login is one clear line, everything goes to the first node and no replica is used",
+    "[monitor]") {
   World world;
   const Error refused("28P01", "password authentication failed for user \"monitor\"");
   world.a().error = refused;
   world.b().error = refused;
   for (int i = 0; i < 20; ++i) world.round(i * 5000);
   CHECK(world.log.lines.size() == 1);
-  CHECK(world.log.count("can't log in to node a:5432 as \"monitor\": password authentication failed") == 1);
+  CHECK(world.log.count(
+            "can't log in to node a:5432 as \"monitor\": password authentication failed") == 1);
   CHECK(world.monitor.ready());
   CHECK(world.view().primary == kA);
   CHECK_FALSE(world.view().nodes[1].eligible);
@@ -195,6 +205,24 @@ TEST_CASE("a capture is the primary's insert LSN", "[monitor]") {
   REQUIRE(world.captures.answers.size() == 1);
   CHECK(world.captures.answers[0].first == 7);
   CHECK(world.captures.answers[0].second == Lsn{0x1000200});
+}
+
+TEST_CASE("a capture makes replicas that are not there yet be asked soon", "[monitor]") {
+  World world;
+  world.round(0);
+  world.a().lsn = 0x1000200;
+  world.monitor.capture(world.captures, 7, at_ms(25));
+  world.prober.answer_all();
+  world.monitor.turn(at_ms(25));
+  CHECK(world.prober.count("b", kPollQuery) == 1);
+  CHECK(world.prober.count("a", kPollQuery) == 0);
+  world.b().lsn = 0x1000200;
+  world.prober.answer_all();
+  world.monitor.turn(at_ms(27));
+  CHECK(world.view().nodes[1].replayed == Lsn{0x1000200});
+  CHECK(world.view().nodes[1].observed_at == at_ms(25));
+  CHECK(world.view().nodes[1].lag == std::chrono::milliseconds{2});
+  CHECK(world.monitor.turn(at_ms(28)) == at_ms(200));
 }
 
 TEST_CASE("without a known primary a capture fails in the next turn", "[monitor]") {
@@ -254,7 +282,8 @@ TEST_CASE("who has gone is told nothing of his capture", "[monitor]") {
   CHECK(world.captures.answers.empty());
 }
 
-TEST_CASE("pitfall 9: a server of an unknown instance makes the node be asked at once", "[monitor]") {
+TEST_CASE("pitfall 9: a server of an unknown instance makes the node be asked at once",
+          "[monitor]") {
   World world;
   world.round(0);
   world.monitor.server_seen(kB, "7", "555/555", at_ms(1));
@@ -263,7 +292,8 @@ TEST_CASE("pitfall 9: a server of an unknown instance makes the node be asked at
   CHECK(world.log.count("more than one instance") == 1);
 }
 
-TEST_CASE("pitfall 18: a reload or restart of a node has its settings compared again", "[monitor]") {
+TEST_CASE("pitfall 18: a reload or restart of a node has its settings compared again",
+          "[monitor]") {
   World world;
   world.round(0);
   CHECK(world.view().nodes[1].eligible);
