@@ -196,17 +196,12 @@ class Service final : public io::Turner {
         log_.log("got SIGQUIT, shutting down at once");
         shut_down(app::Shutdown::now);
         break;
+      // What becomes of these two depends on what the pooler is doing; it says so itself.
       case SIGUSR1:
-        log_.log("got SIGUSR1, pausing all activity");
         pooler_.pause_all();
         break;
       case SIGUSR2:
-        if (shutting_down_) {
-          log_.log("got SIGUSR2 while shutting down, ignoring");
-        } else {
-          log_.log("got SIGUSR2, continuing from PAUSE");
-          pooler_.resume_all();
-        }
+        pooler_.resume_all();
         break;
       default:
         break;
@@ -215,7 +210,6 @@ class Service final : public io::Turner {
 
   void shut_down(app::Shutdown how) noexcept {
     net::notify_service_manager("STOPPING=1");
-    shutting_down_ = true;
     pooler_.request_shutdown(how);
   }
 
@@ -233,7 +227,6 @@ class Service final : public io::Turner {
   /// Only compared: a new address means new settings.
   const config::Settings* settings_in_use_ = nullptr;
   bool reloading_ = false;
-  bool shutting_down_ = false;
 };
 
 /// What has to be so before a socket is opened. The log is configured on the way.
@@ -270,11 +263,13 @@ Status serve(const Arguments& arguments, net::LogFile& log) {
                   "); max_client_conn: ", std::to_string(settings->max_client_conn)}));
   net::Pidfile pidfile;
   if (Status ok = pidfile.write(settings->pidfile); !ok) return ok;
-  Service service(arguments, log);
-  if (Status ok = service.start(); !ok) return ok;
-  log.log(concat({"process up: pgweir ", PGWEIR_VERSION, " (as PgBouncer 1.25.2), libuv ",
-                  net::libuv_version(), ", tls: none"}));
-  service.run();
+  {
+    Service service(arguments, log);
+    if (Status ok = service.start(); !ok) return ok;
+    log.log(concat({"process up: pgweir ", PGWEIR_VERSION, " (as PgBouncer 1.25.2), libuv ",
+                    net::libuv_version(), ", tls: none"}));
+    service.run();
+  }  // The last clients are told here.
   log.log("process down");
   return {};
 }

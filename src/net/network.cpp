@@ -231,13 +231,11 @@ Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& a
   }
   Result<std::vector<SocketAddress>> addresses = addresses_to_bind(address);
   if (!addresses) return addresses.error();
-  Error last("no address to listen on");
+  std::vector<Error> refused;
   for (const SocketAddress& candidate : *addresses) {
     Result<Fd> socket = open_tcp(candidate);
     if (!socket) {
-      last = socket.error();
-      // A machine without IPv6 is no reason not to serve IPv4; a port that is taken is one.
-      log_.warning(last.text());
+      refused.push_back(socket.error());
       continue;
     }
     SocketAddress bound;
@@ -245,7 +243,11 @@ Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& a
     const bool named = getsockname(socket->get(), bound.get(), &bound.size) == 0;
     add(*std::move(socket), to_address(named ? bound : candidate));
   }
-  if (listener->sockets.empty()) return last;
+  if (listener->sockets.empty()) {
+    return refused.empty() ? Error("no address to listen on") : refused.back();
+  }
+  // A machine without IPv6 is no reason not to serve IPv4.
+  for (const Error& error : refused) log_.warning(error.text());
   return std::unique_ptr<io::Listener>(std::move(listener));
 }
 
