@@ -249,9 +249,16 @@ void Monitor::take_settings(const Question& question, Result<Rows> rows, Time no
   Result<NodeSettings> settings = rows ? read_settings(*rows) : Result<NodeSettings>(rows.error());
   if (!settings) {
     watched.next_comparison = now;  // With the next poll.
-    deps_.log.debug(concat({"node ", watched.node.name, ": settings: ", settings.error().text()}));
+    // Only the first of a row is worth a line: it is tried again with every poll.
+    if (!std::exchange(watched.comparison_failed, true)) {
+      deps_.log.warning(
+          concat({"node ", watched.node.name,
+                  " is not used until its settings can be compared with the primary's: ",
+                  settings.error().text()}));
+    }
     return;
   }
+  watched.comparison_failed = false;
   // A poll in between may have shown a restart: then these are of the instance that was.
   model_.compared(watched.node.id, std::move(*settings), now);
 }

@@ -100,6 +100,7 @@ class Monitor final : private ProbeUser {
     std::unique_ptr<Probe> probe;
     bool polling = false;
     bool comparing = false;
+    bool comparison_failed = false;
     bool refused = false;  ///< Does not let the login in.
     Time asked{};          ///< The last poll.
     Time next_poll{};

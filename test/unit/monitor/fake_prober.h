@@ -32,7 +32,8 @@ struct FakeNode {
   std::string time_zone = "UTC";
   Rows catalog;
   std::optional<Error> error;  ///< Answered to everything.
-  bool silent = false;         ///< Does not answer at all.
+  std::optional<Error> settings_error;
+  bool silent = false;  ///< Does not answer at all.
 
   Rows poll() const {
     const std::string lsn_text = tokens::to_string(tokens::Lsn{lsn});
@@ -44,6 +45,7 @@ struct FakeNode {
   Result<Rows> answer(std::string_view sql) const {
     if (error) return *error;
     if (sql == kPollQuery) return poll();
+    if (sql == kSettingsQuery && settings_error) return *settings_error;
     if (sql == kSettingsQuery) return Rows{{"TimeZone", time_zone}, {"server_version", "15"}};
     if (sql == kCaptureQuery) {
       if (in_recovery) return Rows{{"t", std::nullopt, started_at}};

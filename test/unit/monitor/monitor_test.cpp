@@ -306,5 +306,17 @@ TEST_CASE("pitfall 18: a reload or restart of a node has its settings compared a
   CHECK(world.view().nodes[1].excluded.find("TimeZone") != std::string::npos);
 }
 
+TEST_CASE("pitfall 18: a replica whose settings can't be read is not used, which is one log line",
+          "[monitor]") {
+  World world;
+  world.b().settings_error = Error("57014", "canceling statement due to statement timeout");
+  for (int i = 0; i < 20; ++i) world.round(i * 200);
+  CHECK_FALSE(world.view().nodes[1].eligible);
+  CHECK(world.log.count("b:5432 is not used until its settings can be compared") == 1);
+  world.b().settings_error.reset();
+  world.round(5000);
+  CHECK(world.view().nodes[1].eligible);
+}
+
 }  // namespace
 }  // namespace pgweir::monitor
