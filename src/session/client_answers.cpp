@@ -59,10 +59,24 @@ bool ClientSession::on_error(ServerSession& server, const protocol::ErrorFields&
     server.swallow_rest();
     return false;
   }
+  note_failure();
+  return true;
+}
+
+/// The unit ends in an error that the client is told.
+void ClientSession::note_failure() {
   unit_failed_ = true;
   rolled_back_ = false;
   if (!writes_.empty() && (may_commit_ || several_in_flight_ || ddl_in_flight_)) mark_writes();
-  return true;
+}
+
+/// What follows is data of the unit under way, not another unit; some of it may have been looked at already.
+void ClientSession::on_copy_in() {
+  if (looking_ahead_) {
+    looking_ahead_ = false;
+    examined_ = 0;
+  }
+  if (!input_.empty()) hub_.wants_turn(*this);
 }
 
 void ClientSession::on_unasked_error(ServerSession& server, const protocol::ErrorFields&) {

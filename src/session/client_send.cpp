@@ -141,7 +141,7 @@ std::size_t ClientSession::stream(Bytes input) {
 
 /// Between two units of a pipeline, when the one under way may end outside a transaction.
 bool ClientSession::may_be_replicas() const noexcept {
-  if (in_flight_ == 0 || unit_open_ || !split() || pin_ != Pin::none) return false;
+  if (in_flight_ == 0 || unit_open_ || !split() || pin_ != Pin::none || server_->copying_in()) return false;
   return status_ == 'I' || flight_controls_transaction_;
 }
 

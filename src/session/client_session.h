@@ -92,6 +92,8 @@ class ClientSession final : public io::TransportUser {
   void on_complete(ServerSession& server, Answer answer, Bytes tag);
   /// True when the error is the client's to see.
   bool on_error(ServerSession& server, const protocol::ErrorFields& fields);
+  void note_failure();
+  void on_copy_in();
   void on_unasked_error(ServerSession& server, const protocol::ErrorFields& fields);
   void on_ready(ServerSession& server, char status);
   void on_parameter(ServerSession& server, Bytes name, Bytes value);

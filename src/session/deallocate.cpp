@@ -23,8 +23,10 @@ Bytes take_word(Bytes& sql) noexcept {
 }  // namespace
 
 std::string deallocated_name(Bytes sql) {
+  // Asked of every statement: nearly all are done with here.
+  const std::size_t first = sql.find_first_not_of(" \t\r\n");
+  if (first == Bytes::npos || (sql[first] != 'd' && sql[first] != 'D')) return {};
   sql = trimmed(sql);
-  if (sql.empty() || (sql[0] != 'd' && sql[0] != 'D')) return {};
   if (!equals_ignoring_case(take_word(sql), "deallocate")) return {};
   if (!sql.empty() && sql.back() == ';') sql = trimmed(sql.substr(0, sql.size() - 1));
   Bytes rest = sql;

@@ -154,6 +154,7 @@ bool ServerSession::on_message(char type, Bytes message) {
       copying_in_ = true;
       drop_syncs_of_copy();
       end_hold();
+      if (client_) client_->on_copy_in();
       return forward;
     case kParameterDescription:
     case kFunctionCallResponse:
@@ -206,9 +207,10 @@ bool ServerSession::on_error(Bytes message) {
   }
   // An error of a Parse of ours is the answer to the client's Bind or Describe behind it.
   if (!client_ || client_->discarding()) return false;
-  if (fate == Fate::replace) {
+  if (fate == Fate::replace && !fields.ends_connection()) {
+    // A failure that we made: it would be the same on every node.
     flush_run();
-    client_->on_error(*this, fields);
+    client_->note_failure();
     end_hold();
     scratch_.clear();
     const Bytes text = replacement;
