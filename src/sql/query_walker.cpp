@@ -57,6 +57,7 @@ void QueryWalker::walk(Bytes text, Tokens tokens, std::size_t from, Findings& fo
   text_ = text;
   tokens_ = tokens;
   from_ = from;
+  operator_end_ = 0;
   found_ = &found;
   levels_.clear();
   ctes_.clear();
@@ -373,6 +374,7 @@ std::size_t QueryWalker::table(std::size_t at) {
   RelationName relation;
   read_name(text_, tokens_, at, relation);
   if (!is_cte(relation)) found_->add_read(std::move(relation));
+  level.item_end = static_cast<std::uint32_t>(end);
   return end;
 }
 
@@ -494,7 +496,8 @@ std::size_t QueryWalker::explicit_operator(std::size_t at) {
   std::size_t close_at = end;
   while (close_at < tokens_.size() && close_at < end + 2 && !type_is(close_at, TokenType::right_paren)) ++close_at;
   if (!type_is(close_at, TokenType::right_paren)) found_->broken = true;
-  return close_at + 1;
+  operator_end_ = close_at + 1;
+  return operator_end_;
 }
 
 /// A name that no rule of the grammar claims: a column, a type, an alias, or a function.
@@ -519,12 +522,9 @@ std::size_t QueryWalker::plain_name(std::size_t at) {
     const Word word = single ? word_at(at) : Word::none;
     const bool casts = word == Word::cast || word == Word::treat;
     if (kind == WordKind::reserved && !casts) return end;
-    // FROM t AS a (x, y) and FROM t a (x, y)
-    const Token* before = at > from_ ? token(at - 1) : nullptr;
-    const bool behind_item = before != nullptr && level.from &&
-                             (before->type == TokenType::right_paren || before->type == TokenType::quoted_name ||
-                              before->type == TokenType::unicode_name ||
-                              (before->type == TokenType::name && before->kind == WordKind::name));
+    // FROM t AS a (x, y), FROM t a (x, y), FROM (…) a (x, y), FROM f() WITH ORDINALITY a (x, y)
+    const bool behind_parens = at > from_ && type_is(at - 1, TokenType::right_paren) && at != operator_end_;
+    const bool behind_item = level.from && (at == level.item_end || behind_parens || follows(at, Word::ordinality));
     const bool doubtful = kind == WordKind::column_name || kind == WordKind::type_function ||
                           kind == WordKind::before_parens || (single && (after_as || behind_item));
     open_call(at, end, doubtful || casts);

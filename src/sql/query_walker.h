@@ -68,6 +68,7 @@ class QueryWalker {
     std::uint32_t open_at = 0;         ///< index of its left parenthesis
     std::uint32_t call_at = 0;         ///< index of the first part of the function's name
     std::uint32_t call_end = 0;        ///< behind its last part; 0 when this is no call
+    std::uint32_t item_end = 0;        ///< behind the last relation of a FROM list
     std::int32_t commas = 0;
     std::uint32_t brackets = 0;        ///< Commas inside ARRAY[…] separate neither arguments nor tables.
     std::uint16_t cte_mark = 0;        ///< names of WITH that were visible when it opened
@@ -120,6 +121,7 @@ class QueryWalker {
   Bytes text_;
   Tokens tokens_;
   std::size_t from_ = 0;
+  std::size_t operator_end_ = 0;      ///< behind the last OPERATOR(…)
   Findings* found_ = nullptr;
   std::vector<Level> levels_;
   std::vector<std::uint64_t> ctes_;   ///< hashes of the names that WITH made visible

@@ -151,12 +151,11 @@ void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
   if (catalog != nullptr) resolve_dotted(found, judged, runs);
   if (found.has_cast) add_key(judged.reads, kCatalogTable);  // 'users'::regclass
 
-  if (found.odd_operator || found.odd_type) {
+  const bool may_hide = (found.odd_operator || found.odd_type) && (catalog == nullptr || catalog->hides_writes());
+  if (may_hide) {
     judged.may_hide_write = true;
-    if (catalog == nullptr) {
-      judged.certain = false;
-    } else if (catalog->hides_writes()) {
-      judged.certain = false;
+    judged.certain = false;
+    if (catalog != nullptr) {
       judged.add_cause(Cause::primary_function);
       if (runs == Runs::yes) judged.writes.all = true;
     }
@@ -186,7 +185,6 @@ void Rules::resolve_read(const RelationName& name, Judged& judged) const {
     judged.add_cause(Cause::unparsed);  // New, or temporary: the primary knows.
     judged.reads.all = true;
     judged.certain = false;
-    judged.may_hide_write = true;
     return;
   }
   if (facts.is_sequence || !facts.on_replicas) judged.add_cause(Cause::unlogged);
@@ -246,11 +244,10 @@ bool Rules::resolve_call(const Call& call, Judged& judged, Runs runs) const {
         break;
       case Volatility::stable:
       case Volatility::immutable:
-        // The word of whoever declared it: such a function may call a volatile one.
+        // Not certain: such a function may call a volatile one. But marking all tables for each call would keep
+        // every read that uses one away from the replicas.
         judged.reads.all = true;
-        if (allowed) break;
-        judged.certain = false;
-        judged.may_hide_write = true;
+        if (!allowed) judged.certain = false;
         break;
       case Volatility::immutable_builtin:
         break;

@@ -127,8 +127,9 @@ struct StatementClass {
   Hint hint = Hint::none;
   /// Text and catalog leave no doubt: no function, operator or view that could hide a write.
   bool certain = false;
-  /// An operator, cast, function or view in it could write: when Catalog::hides_writes(), what ran on the primary
-  /// counts as a write of all tables.
+  /// Something in it that looks innocent could write: an operator or type over a volatile function (where
+  /// Catalog::hides_writes()), or anything while no catalog is known. What ran on the primary counts as a write of all
+  /// tables. A function that is declared STABLE or IMMUTABLE is believed here.
   bool may_hide_write = false;
   /// The class depends on a literal or a bound value, so another text of this shape may differ.
   bool depends_on_literal = false;

@@ -306,7 +306,7 @@ constexpr WordEntry kWords[] = {
     {"options", Word::other, before_parens},
     {"or", Word::or_, reserved},
     {"order", Word::order, reserved},
-    {"ordinality", Word::other, before_parens},
+    {"ordinality", Word::ordinality, before_parens},
     {"others", Word::other, unreserved},
     {"out", Word::other, column_name},
     {"outer", Word::other, type_function},

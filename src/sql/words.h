@@ -21,7 +21,7 @@ struct Words {
     execute, exists, explain, fetch, for_, force, foreign, freeze, from, full, function, global,
     grant, group, having, hold, if_, import, in, index, insert, intersect, into, is, join, key,
     lateral, limit, listen, load, local, lock, materialized, merge, move, names, no, not_,
-    notify, offset, on, only, operator_, option, or_, order, plans, policy, prepare, prepared,
+    notify, offset, on, only, operator_, option, or_, order, ordinality, plans, policy, prepare, prepared,
     procedure, program, reassign, recursive, refresh, reindex, release, replace, reset, returning,
     revoke, role, rollback, rows, rule, savepoint, schema, search, security, select, sequence,
     sequences, session, set, share, show, start, statistics, stdin_, stdout_, subscription, system,
