@@ -1,4 +1,6 @@
 // What happens by time alone. Looked at only when the soonest of all deadlines has come.
+#include <algorithm>
+
 #include "app/impl.h"
 #include "base/text.h"
 
@@ -56,10 +58,21 @@ void Pooler::Impl::login_deadlines() {
   }
 }
 
-/// The time-outs of clients that are logged in. Walked as a whole, and only when the configuration sets one.
+/// Whether the configuration limits clients that are logged in at all; usually it does not, and nobody is looked at.
+bool Pooler::Impl::clients_have_deadlines() const noexcept {
+  const auto any = [&](const config::User* user) {
+    return config::client_idle_timeout(*settings_, user) > Duration{} || config::idle_transaction_timeout(*settings_, user) > Duration{} ||
+           config::transaction_timeout(*settings_, user) > Duration{} || config::query_timeout(*settings_, user) > Duration{};
+  };
+  if (any(nullptr)) return true;
+  return std::any_of(settings_->users.begin(), settings_->users.end(), [&](const auto& user) { return any(&user.second); });
+}
+
 void Pooler::Impl::client_deadlines() {
-  bool any = false;
-  const bool look = now() >= next_client_look_;
+  if (!clients_have_deadlines_) return;
+  if (now() < next_client_look_) return lower(next_client_look_);
+  next_client_look_ = now() + kClientLook;
+  lower(next_client_look_);
   for (Client* client = all_clients_.front(); client;) {
     Client& each = *client;
     client = List<Client, &Client::all_hook>::next(each);
@@ -69,13 +82,6 @@ void Pooler::Impl::client_deadlines() {
     const Duration in_transaction = config::idle_transaction_timeout(*settings_, user);
     const Duration transaction = config::transaction_timeout(*settings_, user);
     const Duration query = config::query_timeout(*settings_, user);
-    if (idle <= Duration{} && in_transaction <= Duration{} && transaction <= Duration{} && query <= Duration{}) {
-      // Nearly always nobody has one: then the walk ends with the first client.
-      if (settings_->users.empty()) break;
-      continue;
-    }
-    any = true;
-    if (!look) break;
     const session::ClientSession& session = each.session;
     const Duration in_state = now() - session.state_since();
     const auto over = [](Duration limit, Duration time) { return limit > Duration{} && time >= limit; };
@@ -99,9 +105,6 @@ void Pooler::Impl::client_deadlines() {
       each.session.close(Error("57014", "query_timeout"));
     }
   }
-  if (!any) return;
-  if (look) next_client_look_ = now() + kClientLook;
-  lower(next_client_look_);
 }
 
 void Pooler::Impl::roll_statistics() {

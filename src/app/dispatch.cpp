@@ -153,7 +153,7 @@ void Pooler::Impl::hand_out(Server& server) {
   if (give_to_waiter(server)) return;
   const pool::Limits& limits = pool.seats.limits;
   if (limits.server_idle_timeout > Duration{}) lower(now() + limits.server_idle_timeout);
-  if (limits.server_lifetime > Duration{}) lower(std::max(now(), server.born + limits.server_lifetime));
+  lower(pool.seats.outlived_at(server));
 }
 
 bool Pooler::Impl::give_to_waiter(Server& server) {

@@ -186,6 +186,7 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   void deadlines();
   void pool_deadlines(PoolEntry& pool);
   void login_deadlines();
+  bool clients_have_deadlines() const noexcept;
   void client_deadlines();
   void roll_statistics();
 
@@ -215,6 +216,7 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   Time next_period_{};
   Time period_began_{};
   Time next_client_look_{};
+  bool clients_have_deadlines_ = false;
   stats::Averages averages_;              ///< over all databases, for the log
 
   bool reload_requested_ = false;

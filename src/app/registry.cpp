@@ -70,6 +70,7 @@ void Pooler::Impl::adopt(std::shared_ptr<const config::Settings> fresh) {
   for (const auto& [name, node] : nodes_) node->connections.max = settings_->max_node_connections;
   apply_databases();
   for (const auto& cluster : clusters_) cluster->configure(*settings_);
+  clients_have_deadlines_ = clients_have_deadlines();
   next_deadline_ = Time{};
   next_client_look_ = Time{};
 }
@@ -364,6 +365,7 @@ void Pooler::Impl::drop_database(DatabaseEntry& database) {
   if (database.cluster) database.cluster->forget(database);
   while (!database.pools.empty()) drop_pool(*database.pools.back());
   databases_.erase(database.name);
+  std::erase_if(clusters_, [](const auto& cluster) { return cluster->databases().empty(); });
 }
 
 /// Automatic databases that nobody has used for autodb_idle_timeout, and removed ones whose last session is gone.

@@ -160,7 +160,8 @@ void Pooler::Impl::login_failed(Server& server) {
     pool.database.cluster->connect_failed(server.node.id);
     subpool->backoff.failed(now(), std::min(kFirstPause, retry), retry);
   } else {
-    ++server.node.next_host;  // Also when the database sticks to one host: until it fails.
+    // A database that sticks to one host does so until it fails.
+    if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::disable) ++server.node.next_host;
     const int hosts = static_cast<int>(server.node.hosts.size());
     if (!said_no && (subpool->backoff.failures() + 1) % hosts != 0) subpool->backoff.failed_without_pause();
     else subpool->backoff.failed(now(), retry, retry);

@@ -37,6 +37,7 @@ Time Pooler::Impl::turn() noexcept {
   for (const auto& cluster : clusters_) next = std::min(next, cluster->capture_if_due(at));
   if (at >= next_deadline_) deadlines();
   reap();
+  if (world_.busy()) world_.turn();  // The last server that a pause waits for may have gone just now.
   finish_if_done();
   if (!ready_.empty() || !departed_.empty() || !released_.empty() || !wanting_.empty() || !pump_.empty()) return at;
   return std::min(next, next_deadline_);

@@ -237,11 +237,16 @@ Duration Pool::lifetime_gap(const Subpool& subpool) const noexcept {
   return size > 1 ? limits.server_lifetime / size : Duration{};
 }
 
+Time Pool::outlived_at(const ServerSeat& seat) const noexcept {
+  if (limits.server_lifetime <= Duration{}) return kNever;
+  const Subpool& subpool = *seat.subpool;
+  const Time not_before = subpool.last_lifetime_close == Time{} ? Time{} : subpool.last_lifetime_close + lifetime_gap(subpool);
+  return std::max(seat.born + limits.server_lifetime, not_before);
+}
+
 bool Pool::outlived(const ServerSeat& seat, Time now) noexcept {
-  if (limits.server_lifetime <= Duration{} || now - seat.born < limits.server_lifetime) return false;
-  Subpool& subpool = *seat.subpool;
-  if (subpool.last_lifetime_close != Time{} && now - subpool.last_lifetime_close < lifetime_gap(subpool)) return false;
-  subpool.last_lifetime_close = now;
+  if (now < outlived_at(seat)) return false;
+  seat.subpool->last_lifetime_close = now;
   return true;
 }
 
@@ -287,8 +292,7 @@ Time Pool::next_deadline(Time now) const noexcept {
       at(idle->since + limits.server_idle_timeout);
     }
     if (limits.server_lifetime <= Duration{}) continue;
-    const Time not_before = subpool->last_lifetime_close == Time{} ? Time{} : subpool->last_lifetime_close + lifetime_gap(*subpool);
-    for (; idle; idle = Subpool::next(*idle)) at(std::max(idle->born + limits.server_lifetime, not_before));
+    for (; idle; idle = Subpool::next(*idle)) at(outlived_at(*idle));
   }
   return soonest;
 }

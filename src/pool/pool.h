@@ -151,6 +151,8 @@ class Pool {
   Expired next_expired(Time now) noexcept;
   /// Whether an unused server has outlived server_lifetime and may go now (one in lifetime / pool_size at most). It is then taken to be closed.
   bool outlived(const ServerSeat& seat, Time now) noexcept;
+  /// When outlived() may say so; kNever without a server_lifetime.
+  Time outlived_at(const ServerSeat& seat) const noexcept;
   /// When next_expired(), overdue() or next_to_open() may have a new answer by time alone.
   Time next_deadline(Time now) const noexcept;
 

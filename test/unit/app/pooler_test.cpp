@@ -1,0 +1,362 @@
+#include "app/pooler.h"
+
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "fakes.h"
+#include "protocol/writer.h"
+
+using namespace pgweir;
+using namespace pgweir::test;
+
+namespace {
+
+constexpr std::string_view kIni =
+    "[databases]\n"
+    "shop = host=10.0.0.9\n"
+    "[pgbouncer]\n"
+    "listen_addr = 127.0.0.1\n"
+    "unix_socket_dir = /tmp\n"
+    "auth_type = any\n"
+    "pool_mode = transaction\n"
+    "default_pool_size = 1\n"
+    "admin_users = boss\n";
+
+/// A pooler in a world of its own.
+struct Bench {
+  FakeClock clock;
+  FakeNetwork network;
+  FakeDialer dialer;
+  FakeProber prober;
+  FakeRandom random;
+  KeptLog log;
+  MemoryFiles files;
+  app::Pooler pooler{{clock, network, dialer, prober, random, log, files, 501}};
+
+  explicit Bench(std::string_view more = "") {
+    files.files["p.ini"] = std::string(kIni) + std::string(more);
+    REQUIRE(pooler.configure("p.ini").ok());
+    REQUIRE(pooler.start().ok());
+    turn();
+  }
+  void turn() {
+    for (int i = 0; i < 10 && pooler.turn() <= clock.at; ++i) {
+    }
+  }
+  void pass(Duration time) {
+    clock.at += time;
+    turn();
+  }
+  std::shared_ptr<Wire> client(std::string_view database, std::string_view user, std::int64_t uid = -1) {
+    std::shared_ptr<Wire> wire = network.connect(uid);
+    std::string packet;
+    protocol::append_startup(packet, std::vector<std::pair<std::string, std::string>>{{"user", std::string(user)}, {"database", std::string(database)}});
+    wire->say(packet);
+    turn();
+    return wire;
+  }
+  /// Lets the newest connection to a node in.
+  std::shared_ptr<Wire> server_logs_in() {
+    REQUIRE_FALSE(dialer.dialled.empty());
+    std::shared_ptr<Wire> wire = dialer.dialled.back();
+    wire->connected();
+    std::string out;
+    protocol::append_auth_ok(out);
+    protocol::append_parameter_status(out, "server_version", "15.9");
+    protocol::append_backend_key(out, 4242, 99);
+    protocol::append_ready(out, 'I');
+    wire->take();
+    wire->say(out);
+    turn();
+    return wire;
+  }
+  static std::string query(std::string_view sql) {
+    std::string out;
+    protocol::append_query(out, sql);
+    return out;
+  }
+  void ask(Wire& wire, std::string_view sql) {
+    wire.say(query(sql));
+    turn();
+  }
+  void answer(Wire& server, std::string_view tag, char status = 'I') {
+    std::string out;
+    protocol::append_command_complete(out, tag);
+    protocol::append_ready(out, status);
+    server.say(out);
+    turn();
+  }
+  void refuse(Wire& server, std::string_view sqlstate, std::string_view text) {
+    server.connected();
+    std::string out;
+    protocol::append_error(out, "FATAL", sqlstate, text);
+    server.say(out);
+    turn();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a bad configuration is refused with its place", "[pooler]") {
+  FakeClock clock;
+  FakeNetwork network;
+  FakeDialer dialer;
+  FakeProber prober;
+  FakeRandom random;
+  KeptLog log;
+  MemoryFiles files;
+  app::Pooler pooler({clock, network, dialer, prober, random, log, files, 501});
+  files.files["p.ini"] = "[pgbouncer]\npool_mode = trx\n";
+  const Status status = pooler.configure("p.ini");
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().text().find("p.ini:2") != std::string::npos);
+}
+
+TEST_CASE("a client waits for the pool's first server and is then welcomed with what it reports", "[pooler]") {
+  Bench b;
+  auto client = b.client("shop", "web");
+  REQUIRE(b.dialer.dialled.size() == 1);
+  CHECK(b.dialer.dialled[0]->peer.host == "10.0.0.9");
+  CHECK_FALSE(client->has("server_version"));
+  b.server_logs_in();
+  CHECK(client->has("server_version"));
+  CHECK(client->sent.substr(client->sent.size() - 6) == std::string("Z\0\0\0\x05I", 6));
+  CHECK(b.log.has("login attempt: db=shop user=web"));
+  CHECK(b.log.has("new connection to server"));
+}
+
+TEST_CASE("waiting clients get the one server in the order in which they asked", "[pooler]") {
+  Bench b;
+  auto one = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto two = b.client("shop", "web");
+  auto three = b.client("shop", "web");
+  b.ask(*one, "update a set x = 1");
+  b.ask(*two, "update b set x = 1");
+  b.ask(*three, "update c set x = 1");
+  CHECK(b.dialer.dialled.size() == 1);
+  CHECK(server->has("update a"));
+  CHECK_FALSE(server->has("update b"));
+  b.answer(*server, "UPDATE 1");
+  CHECK(one->has("UPDATE 1"));
+  CHECK(server->has("update b"));
+  CHECK_FALSE(server->has("update c"));
+  b.answer(*server, "UPDATE 2");
+  CHECK(two->has("UPDATE 2"));
+  CHECK(server->has("update c"));
+}
+
+TEST_CASE("who waits longer than query_wait_timeout is told so", "[pooler]") {
+  Bench b("query_wait_timeout = 3\n");
+  auto one = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto two = b.client("shop", "web");
+  b.ask(*one, "begin");
+  b.ask(*two, "update b set x = 1");
+  b.pass(2s);
+  CHECK_FALSE(two->has("query_wait_timeout"));
+  b.pass(1s);
+  CHECK(two->has("query_wait_timeout"));
+  CHECK(two->closing);
+  CHECK_FALSE(one->closing);
+}
+
+TEST_CASE("a node that refuses the connection is told to the waiting client at once", "[pooler]") {
+  Bench b;
+  auto client = b.client("shop", "web");
+  b.dialer.dialled[0]->hang_up("connect to 10.0.0.9:5432: Connection refused");
+  b.turn();
+  CHECK(client->has("Connection refused"));
+  CHECK(client->closing);
+}
+
+TEST_CASE("an error of the node at login reaches the waiting client with its SQLSTATE", "[pooler]") {
+  Bench b;
+  auto client = b.client("shop", "web");
+  b.refuse(*b.dialer.dialled[0], "28P01", "password authentication failed for user \"web\"");
+  CHECK(client->has("28P01"));
+  CHECK(client->closing);
+  // The cause is remembered for server_login_retry: the next one need not wait for it.
+  auto next = b.client("shop", "web");
+  CHECK(next->has("28P01"));
+  CHECK(b.dialer.dialled.size() == 1);
+  b.pass(15s);
+  auto later = b.client("shop", "web");
+  CHECK(b.dialer.dialled.size() == 2);
+}
+
+TEST_CASE("a node that is starting up keeps clients waiting", "[pooler]") {
+  Bench b("server_login_retry = 1\n");
+  auto client = b.client("shop", "web");
+  b.refuse(*b.dialer.dialled[0], "57P03", "the database system is starting up");
+  CHECK_FALSE(client->closing);
+  b.pass(1s);
+  REQUIRE(b.dialer.dialled.size() == 2);
+  b.server_logs_in();
+  CHECK(client->has("server_version"));
+}
+
+TEST_CASE("each host of a list is tried before the client is refused", "[pooler]") {
+  Bench b;
+  b.files.files["p.ini"] = std::string("[databases]\nshop = host=h1,h2\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));
+  b.pooler.request_reload();
+  b.turn();
+  auto client = b.client("shop", "web");
+  b.dialer.dialled[0]->hang_up("Connection refused");
+  b.turn();
+  CHECK_FALSE(client->closing);
+  REQUIRE(b.dialer.dialled.size() == 2);
+  CHECK(b.dialer.dialled[0]->peer.host != b.dialer.dialled[1]->peer.host);
+  b.server_logs_in();
+  CHECK(client->has("server_version"));
+}
+
+TEST_CASE("an unknown database and too many clients are refused with a cause", "[pooler]") {
+  Bench b("max_client_conn = 1\n");
+  auto nowhere = b.client("attic", "web");
+  CHECK(nowhere->has("no such database: attic"));
+  CHECK(nowhere->has("3D000"));
+  auto one = b.client("shop", "web");
+  auto two = b.client("shop", "web");
+  CHECK(two->has("no more connections allowed (max_client_conn)"));
+  CHECK_FALSE(one->closing);
+  one->hang_up();
+  b.turn();
+  auto three = b.client("shop", "web");
+  CHECK_FALSE(three->closing);
+}
+
+TEST_CASE("the console lets in the process's own account over the Unix socket, and admin users", "[pooler]") {
+  Bench b("auth_file = users.txt\n");
+  b.files.files["users.txt"] = "\"boss\" \"x\"\n\"web\" \"y\"\n";
+  b.files.files["p.ini"] += "auth_type = trust\n";
+  b.pooler.request_reload();
+  b.turn();
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  b.ask(*own, "SHOW VERSION");
+  CHECK(own->has("PgBouncer"));
+  auto stranger = b.client("pgbouncer", "pgbouncer", 502);
+  CHECK(stranger->closing);
+  auto boss = b.client("pgweir", "boss");
+  b.ask(*boss, "SHOW POOLS");
+  CHECK(boss->has("pool_mode"));
+  auto web = b.client("pgbouncer", "web");
+  CHECK(web->has("not allowed"));
+}
+
+TEST_CASE("PAUSE is answered when the last server is gone, RESUME serves who waited", "[pooler]") {
+  Bench b;
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  auto client = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  b.ask(*client, "update a set x = 1");
+  own->take();
+  b.ask(*own, "PAUSE");
+  CHECK_FALSE(own->has("PAUSE"));
+  b.answer(*server, "UPDATE 1");
+  CHECK(own->has("PAUSE"));
+  CHECK(server->closing);
+  b.ask(*client, "update b set x = 1");
+  CHECK(b.dialer.dialled.size() == 1);
+  b.ask(*own, "RESUME");
+  REQUIRE(b.dialer.dialled.size() == 2);
+  auto fresh = b.server_logs_in();
+  CHECK(fresh->has("update b"));
+}
+
+TEST_CASE("a bad file changes nothing, a removed database takes its clients along", "[pooler]") {
+  Bench b;
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  auto client = b.client("shop", "web");
+  b.server_logs_in();
+  const std::string good = b.files.files["p.ini"];
+  b.files.files["p.ini"] = good + "nonsense = 1\n";
+  own->take();
+  b.ask(*own, "RELOAD");
+  CHECK(own->has("RELOAD failed"));
+  CHECK(b.log.has("p.ini:10"));
+  CHECK_FALSE(client->closing);
+  b.files.files["p.ini"] = std::string("[databases]\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));
+  b.ask(*own, "RELOAD");
+  CHECK(client->has("database removed"));
+  b.pass(1s);
+  auto late = b.client("shop", "web");
+  CHECK(late->has("no such database"));
+}
+
+TEST_CASE("a line that names another host gives new servers as old ones are given back", "[pooler]") {
+  Bench b;
+  auto client = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  b.ask(*client, "update a set x = 1");
+  b.files.files["p.ini"] = std::string("[databases]\nshop = host=10.0.0.10\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));
+  b.pooler.request_reload();
+  b.turn();
+  CHECK_FALSE(server->closing);
+  b.answer(*server, "UPDATE 1");
+  CHECK(server->closing);
+  b.ask(*client, "update b set x = 1");
+  REQUIRE(b.dialer.dialled.size() == 2);
+  CHECK(b.dialer.dialled[1]->peer.host == "10.0.0.10");
+}
+
+TEST_CASE("pitfall 25: a server that was sent a cancel is given to nobody until the request has ended", "[pooler]") {
+  Bench b;
+  auto one = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto two = b.client("shop", "web");
+  b.ask(*one, "update a set x = 1");
+  // BackendKeyData of the first client: type, length, pid, key.
+  const std::size_t at = one->sent.find(std::string("K\0\0\0\x0c", 5));
+  REQUIRE(at != std::string::npos);
+  std::string request;
+  protocol::append_cancel(request, load_u32(one->sent.data() + at + 5), load_u32(one->sent.data() + at + 9));
+  b.network.connect()->say(request);
+  b.turn();
+  REQUIRE(b.dialer.dialled.size() == 2);
+  Wire& cancel = *b.dialer.dialled[1];
+  cancel.connected();
+  CHECK(load_u32(cancel.sent.data() + 8) == 4242);
+  b.answer(*server, "UPDATE 1");
+  b.ask(*two, "update b set x = 1");
+  CHECK_FALSE(server->has("update b"));
+  cancel.hang_up();
+  b.turn();
+  CHECK(server->has("update b"));
+}
+
+TEST_CASE("a database over its limit takes the idle server of another user", "[pooler]") {
+  Bench b("max_db_connections = 1\n");
+  auto one = b.client("shop", "web");
+  auto first = b.server_logs_in();
+  auto two = b.client("shop", "app");
+  REQUIRE(b.dialer.dialled.size() == 2);
+  CHECK(first->closing);
+  CHECK(b.log.has("evicted"));
+  b.server_logs_in();
+  CHECK(two->has("server_version"));
+  CHECK_FALSE(one->closing);
+}
+
+TEST_CASE("shutdown that waits for servers ends when the last transaction does", "[pooler]") {
+  Bench b;
+  auto client = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  b.ask(*client, "update a set x = 1");
+  b.pooler.request_shutdown(app::Shutdown::wait_for_servers);
+  b.turn();
+  CHECK_FALSE(b.pooler.finished());
+  b.answer(*server, "UPDATE 1");
+  CHECK(client->has("UPDATE 1"));
+  CHECK(b.pooler.finished());
+}
+
+TEST_CASE("a login that never ends is cut by client_login_timeout", "[pooler]") {
+  Bench b("client_login_timeout = 5\n");
+  auto wire = b.network.connect();
+  b.pass(4s);
+  CHECK_FALSE(wire->closing);
+  b.pass(1s);
+  CHECK(wire->closing);
+  CHECK(wire->has("client_login_timeout"));
+}
