@@ -101,6 +101,7 @@ RunResult run_seed(const RunOptions& options) {
   SimWorld world(world_options);
   world.truth.catalog_warns = dice.chance(300);
   world.cluster.asynchronous_commit = dice.chance(300);
+  world.cluster.reports_at_once = dice.chance(300);
   world.clients.trouble = breaks_things(kinds);
   Troubles troubles(world, dice.fork(), kinds);
 

@@ -16,17 +16,6 @@ using namespace protocol;
 
 namespace {
 
-/// Settings that a server reports, as PostgreSQL writes their names, with their defaults.
-constexpr std::pair<std::string_view, std::string_view> kReported[] = {
-    {"application_name", ""},      {"client_encoding", "UTF8"},
-    {"DateStyle", "ISO, MDY"},     {"default_transaction_read_only", "off"},
-    {"in_hot_standby", "off"},     {"integer_datetimes", "on"},
-    {"IntervalStyle", "postgres"}, {"is_superuser", "off"},
-    {"server_encoding", "UTF8"},   {"server_version", "15.8"},
-    {"session_authorization", ""}, {"standard_conforming_strings", "on"},
-    {"TimeZone", "UTC"},
-};
-
 void append_error_with_routine(std::string& out, std::string_view severity,
                                std::string_view sqlstate, std::string_view message,
                                std::string_view routine) {
@@ -122,7 +111,7 @@ void SimBackend::on_startup(Bytes& input) {
 void SimBackend::on_login(const Startup& startup) {
   const std::string* user = startup.find("user");
   user_ = user ? *user : "";
-  for (const auto& [name, value] : kReported) defaults_[to_lower(name)] = std::string(value);
+  for (const auto& [name, value] : kReportedSettings) defaults_[to_lower(name)] = std::string(value);
   defaults_["in_hot_standby"] = node_.is_primary() ? "off" : "on";
   defaults_["session_authorization"] = user_;
   defaults_["work_mem"] = "4MB";
@@ -149,8 +138,10 @@ void SimBackend::login_done() {
   phase_ = Phase::ready;
   node_.check_limits(user_);
   append_auth_ok(out_);
-  for (const auto& [name, value] : kReported)
+  for (const auto& [name, value] : kReportedSettings) {
+    reported_[to_lower(name)] = settings_[to_lower(name)];
     append_parameter_status(out_, name, settings_[to_lower(name)]);
+  }
   append_backend_key(out_, pid_, key_);
   busy_ = node_.cluster().dice().between(Duration{200}, Duration{3000});
   ready();
@@ -168,6 +159,8 @@ void SimBackend::pump() {
 }
 
 void SimBackend::take(const Message& message) {
+  node_.cluster().loop().note(
+      concat({node_.host(), " ", std::to_string(pid_), " takes ", Bytes(&message.type, 1)}));
   if (phase_ == Phase::password) {
     if (message.type != frontend::kPassword) return close();
     if (Reader(message.body).cstring() == node_.cluster().password) return login_done();
@@ -403,7 +396,10 @@ char SimBackend::status() const noexcept {
   return transaction_status::kIdle;
 }
 
-void SimBackend::ready() { append_ready(out_, status()); }
+void SimBackend::ready() {
+  report_changes();
+  append_ready(out_, status());
+}
 void SimBackend::complete(std::string_view tag) { append_command_complete(out_, tag); }
 
 bool SimBackend::fail(std::string_view sqlstate, const std::string& message,

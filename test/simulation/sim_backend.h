@@ -12,6 +12,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/io.h"
@@ -24,6 +26,17 @@
 namespace pgweir::sim {
 
 class SimNode;
+
+/// Settings that a server reports, as PostgreSQL writes their names, with their defaults.
+inline constexpr std::pair<std::string_view, std::string_view> kReportedSettings[] = {
+    {"application_name", ""},       {"client_encoding", "UTF8"},
+    {"DateStyle", "ISO, MDY"},      {"default_transaction_read_only", "off"},
+    {"in_hot_standby", "off"},      {"integer_datetimes", "on"},
+    {"IntervalStyle", "postgres"},  {"is_superuser", "off"},
+    {"server_encoding", "UTF8"},    {"server_version", "15.8"},
+    {"session_authorization", ""},  {"standard_conforming_strings", "on"},
+    {"TimeZone", "UTC"},
+};
 
 class SimBackend final : public io::TransportUser {
  public:
@@ -89,7 +102,8 @@ class SimBackend final : public io::TransportUser {
   void commit(std::optional<Marker> unit);
   void rollback();
   void end_of_message();
-  void set(const std::string& name, const std::string& value, bool report = true);
+  void set(const std::string& name, const std::string& value);
+  void report_changes();
   std::string setting(const std::string& name) const;
   void describe_rows();
   void row(const Statement& statement);
@@ -137,6 +151,7 @@ class SimBackend final : public io::TransportUser {
   std::optional<std::uint32_t> owner_;  ///< The client whose block it is.
   std::map<std::string, std::string> settings_;
   std::map<std::string, std::string> defaults_;
+  std::map<std::string, std::string> reported_;   ///< What the other side has been told.
   std::map<std::string, std::string> settings_before_;
   std::map<std::string, std::string> local_before_;
   std::map<std::string, std::string> prepared_;

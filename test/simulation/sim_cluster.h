@@ -27,8 +27,10 @@ struct NodeHabits {
   Duration replay_delay_max = std::chrono::milliseconds{6};
   /// Of 1000 statements on a standby, those that a conflict with recovery ends.
   int conflicts = 0;
-  /// Relations that the login may not read here (pitfall 12's rights that are not replayed yet).
+  /// The role is not there yet (pitfall 12), or its password has changed.
   bool refuses_logins = false;
+  /// Of 1000 records, those that end exactly at a page's end (pitfall 26).
+  int page_ends = 100;
   Duration statement_min = Duration{50};
   Duration statement_max = Duration{2000};
 };
@@ -137,6 +139,8 @@ class SimCluster {
   /// Commits are acknowledged before they are flushed.
   bool asynchronous_commit = false;
   std::string password;  ///< Empty: trust.
+  /// As PostgreSQL up to 13: ParameterStatus comes with the statement, not ahead of ReadyForQuery.
+  bool reports_at_once = false;
   std::uint32_t next_pid() noexcept { return ++last_pid_; }
   std::string next_start() { return "2026-01-01 00:00:" + std::to_string(10 + ++starts_) + "+00"; }
   std::uint32_t next_timeline() noexcept { return ++last_timeline_; }

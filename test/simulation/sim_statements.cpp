@@ -70,7 +70,7 @@ void SimBackend::commit(std::optional<Marker> unit) {
 void SimBackend::rollback() {
   if (block_ != Block::none) {
     for (const auto& [name, value] : settings_before_) {
-      if (settings_[name] != value) set(name, value, !gone_);
+      if (settings_[name] != value) set(name, value);
     }
     std::erase_if(settings_,
                   [this](const auto& entry) { return settings_before_.count(entry.first) == 0; });
@@ -317,17 +317,20 @@ std::string SimBackend::setting(const std::string& name) const {
   return found == settings_.end() ? "" : found->second;
 }
 
-/// Tells the client of a setting that it is told of, when it changes.
-void SimBackend::set(const std::string& raw_name, const std::string& value, bool report) {
-  const std::string name = to_lower(raw_name);
-  std::string& current = settings_[name];
-  if (current == value) return;
-  current = value;
-  if (!report) return;
-  for (const std::string_view known :
-       {"application_name", "client_encoding", "DateStyle", "IntervalStyle",
-        "standard_conforming_strings", "TimeZone"}) {
-    if (to_lower(known) == name) append_parameter_status(out_, known, value);
+/// PostgreSQL up to 13 tells of a change at once, later ones ahead of ReadyForQuery.
+void SimBackend::set(const std::string& name, const std::string& value) {
+  settings_[to_lower(name)] = value;
+  if (node_.cluster().reports_at_once) report_changes();
+}
+
+void SimBackend::report_changes() {
+  if (gone_) return;
+  for (const auto& [name, fallback] : kReportedSettings) {
+    const std::string value = setting(std::string(name));
+    std::string& told = reported_[to_lower(name)];
+    if (told == value) continue;
+    told = value;
+    append_parameter_status(out_, name, value);
   }
 }
 

@@ -216,7 +216,7 @@ Unit plan_tracked_setting(const PlanContext& with) {
     simple(unit, concat({comment(unit.marker), "RESET ", name}), "CZ");
     return unit;
   }
-  const std::string value = concat({"Zone", std::to_string(with.dice.between(1, 4))});
+  const std::string value = concat({"zone", std::to_string(with.dice.between(1, 4))});
   unit.sets.emplace_back(to_lower(name), value);
   const std::string text =
       concat({"SET ", name, with.dice.chance(500) ? " = '" : " TO '", value, "'"});

@@ -1,0 +1,298 @@
+// Known ways to break the promises, played one by one. Each has a number, which tells the same thing everywhere.
+#include <catch2/catch.hpp>
+
+#include "scene.h"
+
+using namespace pgweir;
+using namespace pgweir::sim;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+#define ALL_PROMISES_HELD(scene)                                            \
+  do {                                                                      \
+    INFO((scene).world.loop.trace().tail());                                \
+    CHECK((scene).failure() == "");                                         \
+  } while (false)
+
+TEST_CASE("pitfall 1: a replica promoted by mistake gets no write while the primary is well") {
+  Scene scene;
+  scene.start();
+  SimClient& client = scene.client();
+  REQUIRE(scene.write(client, 0));
+  scene.node(1).stray = true;
+  scene.node(1).promote();
+  for (int i = 0; i < 30; ++i) {
+    scene.wait(milliseconds{50});
+    CHECK(scene.write(client, 0));
+    CHECK(client.last_error() == "");
+    CHECK(scene.read(client, 0));
+    CHECK(client.last_node() != "n1");
+  }
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 1: of two claimants at the start, the one that the replicas follow is the primary") {
+  Scene scene;
+  scene.node(1).stray = true;
+  scene.node(1).promote();
+  scene.start();
+  SimClient& client = scene.client();
+  CHECK(scene.write(client, 0));
+  CHECK(client.last_error() == "");
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 3: what was committed before the start is seen by the first read") {
+  Scene scene;
+  scene.wait(milliseconds{100});
+  scene.pause_replay(true);
+  const RecordId before = scene.node(0).append(1U << 0);
+  scene.start();
+  SimClient& client = scene.client();
+  REQUIRE(scene.read(client, 0));
+  CHECK(scene.world.truth.record(client.last_snapshot()).versions[0] == before);
+  scene.pause_replay(false);
+  scene.wait(seconds{1});
+  REQUIRE(scene.read(client, 0));
+  CHECK_FALSE(scene.on_primary(client));
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 4: a commit is seen by others though its unit ended in an error") {
+  Scene scene;
+  scene.start();
+  SimClient& writer = scene.client();
+  SimClient& reader = scene.client();
+  REQUIRE(scene.read(reader, 0));
+  scene.pause_replay(true);
+  SECTION("BEGIN, write, COMMIT, error in one message") {
+    Unit unit = plan_simple(writer.plan(), "BEGIN; UPDATE t0 SET v = v + 1; COMMIT; SELECT 1/0, '@'", "CCCT*CZ");
+    unit.may_fail = {"22012"};
+    REQUIRE(scene.ask(writer, std::move(unit)));
+    CHECK(writer.last_error() == "22012");
+  }
+  SECTION("a procedure that commits and fails") {
+    REQUIRE(scene.ask(writer, plan_commit_and_fail(writer.plan())));
+    CHECK(writer.last_error() == "P0001");
+  }
+  REQUIRE(scene.read(reader, 0));
+  CHECK(scene.world.truth.record(reader.last_snapshot()).versions[0] ==
+        scene.world.truth.record(scene.node(0).applied()).versions[0]);
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 4: a commit is seen by others though its connection was lost before the answer") {
+  Scene scene(Scene::Settings{{"server_login_retry", "0.1"}});
+  scene.world.clients.trouble = true;
+  scene.start();
+  SimClient& writer = scene.client();
+  SimClient& reader = scene.client();
+  REQUIRE(scene.read(reader, 0));
+  scene.pause_replay(true);
+  const RecordId before = scene.node(0).applied();
+  writer.send(plan_write_of(writer.plan(), 0));
+  REQUIRE(scene.wait_until([&] { return scene.node(0).applied() != before; }));
+  scene.world.network.reset_host("n0", "connection reset by peer");
+  scene.wait(milliseconds{400});
+  REQUIRE(scene.read(reader, 0));
+  CHECK(scene.world.truth.record(reader.last_snapshot()).versions[0] > before);
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 5: a read behind a hidden write in one pipeline sees it") {
+  Scene scene;
+  scene.start();
+  SimClient& client = scene.client();
+  REQUIRE(scene.read(client, kHiddenTable));
+  for (int i = 0; i < 10; ++i) {
+    client.send(plan_simple(client.plan(), "SELECT hidden_write('@')", "T*CZ"));
+    // Both are asked before either is answered.
+    Unit read = plan_read_of(client.plan(), 1U << kHiddenTable);
+    client.send(std::move(read));
+    REQUIRE(scene.wait_until([&] { return client.outstanding() == 0; }));
+    CHECK(client.last_error() == "");
+    const Versions& newest = scene.world.truth.record(scene.node(0).applied()).versions;
+    CHECK(scene.world.truth.record(client.last_snapshot()).versions[kHiddenTable] == newest[kHiddenTable]);
+  }
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 6: a session that changes from one replica to another sees nothing older") {
+  const std::string level = GENERATE("session", "table");
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Scene scene(Scene::Settings{{"read_consistency", level}}, 3, seed);
+    scene.start();
+    SimClient& writer = scene.client();
+    SimClient& reader = scene.client();
+    REQUIRE(scene.read(reader, 0));
+    scene.node(2).pause_replay(true);
+    scene.world.clients.trouble = true;
+    for (int i = 0; i < 10; ++i) {
+      REQUIRE(scene.write(writer, 0));
+      REQUIRE(scene.read(reader, 0));
+      // Its own replica may have shown the write; the other one has not replayed it.
+      if (i == 5) scene.node(1).stop(false);
+      REQUIRE(scene.read(reader, 0));
+      if (i == 7) scene.node(1).start();
+    }
+    ALL_PROMISES_HELD(scene);
+  }
+}
+
+TEST_CASE("pitfall 9: a replica whose address leads the monitor elsewhere answers nothing stale") {
+  Scene scene;
+  scene.world.prober.redirects["n1"] = "n2";
+  scene.start();
+  scene.node(1).pause_replay(true);
+  SimClient& writer = scene.client();
+  SimClient& reader = scene.client();
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(scene.write(writer, 0));
+    scene.wait(milliseconds{300});
+    REQUIRE(scene.read(reader, 0));
+  }
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 12: what a replica does not know yet is asked of the primary") {
+  Scene scene(Scene::Settings{{"read_consistency", "eventual"}});
+  scene.start();
+  SimClient& client = scene.client();
+  SECTION("a table that was just made") {
+    scene.pause_replay(true);
+    REQUIRE(scene.ask(client, "/* @ */ CREATE TABLE fresh (v int)", "CZ"));
+    Unit unit = plan_simple(client.plan(), "SELECT v, '@' FROM fresh", "T*CZ");
+    unit.reads = {1U << kFreshTable};
+    REQUIRE(scene.ask(client, std::move(unit)));
+    CHECK(client.last_error() == "");
+    CHECK(scene.on_primary(client));
+  }
+  SECTION("a role that can't log in there") {
+    scene.node(1).habits.refuses_logins = scene.node(2).habits.refuses_logins = true;
+    for (int i = 0; i < 5; ++i) {
+      REQUIRE(scene.read(client, 0));
+      CHECK(client.last_error() == "");
+    }
+  }
+  SECTION("an error that is the statement's own comes back from the primary") {
+    Unit unit = plan_simple(client.plan(), "SELECT v, '@' FROM nowhere", "T*CZ");
+    unit.may_fail = {"42P01"};
+    REQUIRE(scene.ask(client, std::move(unit)));
+    CHECK(client.last_error() == "42P01");
+  }
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 13: from a DDL until the catalog is known again every commit marks all tables") {
+  Scene scene;
+  scene.start();
+  SimClient& client = scene.client();
+  SimClient& other = scene.client();
+  scene.wait(seconds{1});
+  REQUIRE(scene.write(client, 1));
+  scene.pause_replay(true);
+  REQUIRE(scene.write(client, 1));
+  REQUIRE(scene.read(other, 5));
+  CHECK_FALSE(scene.on_primary(other));
+  REQUIRE(scene.ask(client, "/* @ */ CREATE TABLE fresh (v int)", "CZ"));
+  REQUIRE(scene.write(client, 1));
+  REQUIRE(scene.read(other, 5));
+  CHECK(scene.on_primary(other));
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 15: nobody waits for one node's last server while holding another's") {
+  Scene scene(Scene::Settings{{"default_pool_size", "1"}}, 2);
+  scene.start();
+  std::vector<SimClient*> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(&scene.client());
+  for (int round = 0; round < 20; ++round) {
+    SimClient& pinned = *clients[0];
+    REQUIRE(scene.ask(pinned, plan_other_setting(pinned.plan())));
+    // One is pinned on the only primary server and reads; others heal hidden writes from the only replica server.
+    clients[1]->send(plan_simple(clients[1]->plan(), "SELECT hidden_write('@')", "T*CZ"));
+    clients[2]->send(plan_read_of(clients[2]->plan(), 1));
+    clients[3]->send(plan_write_of(clients[3]->plan(), 2));
+    pinned.send(plan_read_of(pinned.plan(), 1));
+    REQUIRE(scene.wait_until([&] { return pinned.outstanding() == 0; }));
+    REQUIRE(scene.ask(pinned, plan_discard(pinned.plan())));
+    REQUIRE(scene.wait_until([&] {
+      for (const SimClient* client : clients) {
+        if (client->outstanding() != 0) return false;
+      }
+      return true;
+    }));
+  }
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 16: a read does not wait for a busy replica while another one is idle") {
+  Scene scene(Scene::Settings{{"default_pool_size", "1"}});
+  scene.start();
+  SimClient& slow = scene.client();
+  SimClient& quick = scene.client();
+  SimClient& writer = scene.client();
+  REQUIRE(scene.read(slow, 0));
+  REQUIRE(scene.read(quick, 0));
+  slow.send(plan_slow_read(slow.plan(), 3.0));
+  scene.wait(milliseconds{50});
+  for (int i = 0; i < 10; ++i) {
+    CHECK(scene.ask(quick, plan_read_of(quick.plan(), 1), milliseconds{200}));
+    CHECK(scene.ask(writer, plan_write_of(writer.plan(), 3), milliseconds{200}));
+  }
+  CHECK(slow.outstanding() == 1);
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 17: after a restart that lost commits no read waits for an LSN that never comes") {
+  Scene scene(Scene::Settings{{"server_login_retry", "0.1"}});
+  scene.world.cluster.asynchronous_commit = true;
+  scene.start();
+  SimClient& client = scene.client();
+  REQUIRE(scene.read(client, 0));
+  scene.world.clients.trouble = true;
+  for (int i = 0; i < 30; ++i) REQUIRE(scene.write(client, 0));
+  scene.node(0).stop(true);
+  scene.wait(milliseconds{300});
+  scene.node(0).start();
+  scene.world.cluster.realign();
+  SimClient& after = scene.client();
+  REQUIRE(scene.wait_until([&] { return after.connected(); }));
+  scene.wait(seconds{2});
+  REQUIRE(scene.read(after, 0));
+  CHECK_FALSE(scene.on_primary(after));
+  REQUIRE(scene.write(after, 0));
+  scene.wait(seconds{1});
+  REQUIRE(scene.read(after, 0));
+  CHECK_FALSE(scene.on_primary(after));
+  ALL_PROMISES_HELD(scene);
+}
+
+TEST_CASE("pitfall 21: a driver gets CopyInResponse and answers to Flush without having sent a Sync") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    Scene scene(Scene::Settings{}, 3, seed);
+    scene.start();
+    SimClient& client = scene.client();
+    for (int i = 0; i < 30; ++i) {
+      INFO("seed " << seed << ", round " << i);
+      REQUIRE(scene.ask(client, plan_copy(client.plan())));
+      REQUIRE(scene.read(client, 0));
+      REQUIRE(scene.write(client, 0));
+    }
+    ALL_PROMISES_HELD(scene);
+  }
+}
+
+TEST_CASE("pitfall 26: a record that ends at a page's end does not keep reads from an up-to-date replica") {
+  Scene scene;
+  scene.start();
+  SimClient& client = scene.client();
+  scene.node(0).habits.page_ends = 1000;
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(scene.write(client, 0));
+    scene.wait(milliseconds{500});
+    REQUIRE(scene.read(client, 0));
+    CHECK_FALSE(scene.on_primary(client));
+  }
+  ALL_PROMISES_HELD(scene);
+}
