@@ -56,7 +56,7 @@ def test_a_file_and_json_lines():
 
 
 def test_one_shape_for_statements_that_differ_in_literals_alone():
-    shapes = [item["shape"] for item in objects(stdin="SELECT * FROM t WHERE a = 1; select  *  from t where a = 'x' -- c\n; SELECT * FROM u WHERE a = 1")]
+    shapes = [item["shape"] for item in objects(stdin="SELECT * FROM t WHERE a = 1; select  *  from t where a = 2 -- c\n; SELECT * FROM u WHERE a = 1")]
     assert shapes[0] == shapes[1] != shapes[2]
 
 

@@ -118,7 +118,8 @@ def test_login_attempts_are_logged(cluster, db):
     with poolers.running(ini(cluster, db, "trust")) as pooler:
         logs_in(pooler, "app", None)
         pooler.wait_log("login attempt: db=t user=app tls=no")
-        pooler.wait_log("closing because: client unexpected eof")
+        pooler.wait_log("t/app@127.0.0.1")
+        pooler.wait_log("closing because: ")
 
 
 def test_startup_parameters_unknown_to_the_server_do_not_break_logins(cluster, db):
