@@ -32,6 +32,7 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
     seats.leave(client);
     client.session.close(Error("57P03", "query_wait_timeout"));
   }
+  tell_waiters(pool);
   while (const pool::Expired expired = seats.next_expired(now())) close_server(static_cast<Server&>(*expired.seat), expired.why);
   // A pool without clients keeps its servers only when its user is forced: others would have no credentials.
   if (seats.limits.min_pool_size > 0 && (!pool.clients.empty() || pool.forced_user) && !pool.database.removed) {
@@ -40,6 +41,19 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
   }
   if (seats.waiting() > 0 || !pool.welcoming.empty()) wants_pump(pool);
   lower(seats.next_deadline(now()));
+}
+
+/// The queue is in order of time: whoever is not due yet ends the walk.
+void Pooler::Impl::tell_waiters(PoolEntry& pool) {
+  const Duration patience = settings_->query_wait_notify;
+  if (patience <= Duration{}) return;
+  for (pool::Waiter* waiter = pool.seats.front(); waiter; waiter = pool::Pool::next(*waiter)) {
+    auto& client = static_cast<Client&>(*waiter);
+    if (now() - client.since < patience) return lower(client.since + patience);
+    if (!std::exchange(client.told_to_wait, true)) {
+      client.session.tell("No server connection available in postgres backend, client being queued");
+    }
+  }
 }
 
 void Pooler::Impl::login_deadlines() {

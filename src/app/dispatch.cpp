@@ -75,7 +75,9 @@ void Pooler::Impl::dispatch(Client& client) {
   if (route.target == sql::Target::primary && fails_fast(pool, client)) return;
   if (shutting_down_ == Shutdown::wait_for_servers) return client.session.close(Error("57P01", "server shutting down"));
   client.route = route;
+  client.told_to_wait = false;
   pool.seats.wait(client, nodes, preferred, now());
+  if (settings_->query_wait_notify > Duration{}) lower(now() + settings_->query_wait_notify);
   if (pool.seats.limits.query_wait_timeout > Duration{}) lower(now() + pool.seats.limits.query_wait_timeout);
   if (pool.seats.limits.reserve_pool_size > 0) lower(now() + pool.seats.limits.reserve_pool_timeout);
   wants_pump(pool);

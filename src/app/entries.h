@@ -70,6 +70,7 @@ struct Client : pool::Waiter {
   UserEntry* user_entry = nullptr;        ///< counted there while logged in
   bool counted = false;                   ///< against max_client_conn and the limits of its database and user
   bool is_console = false;
+  bool told_to_wait = false;              ///< query_wait_notify has been sent for this unit
   bool gone = false;
   std::string address;                    ///< "1.2.3.4:567", for the log
   Time quiet_since{};                     ///< in a transaction and asking for nothing

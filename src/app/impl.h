@@ -185,6 +185,7 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   // deadlines.cpp
   void deadlines();
   void pool_deadlines(PoolEntry& pool);
+  void tell_waiters(PoolEntry& pool);
   void login_deadlines();
   bool clients_have_deadlines() const noexcept;
   void client_deadlines();

@@ -160,6 +160,13 @@ void ClientSession::send_fatal(const Error& why) {
   transport_->send(scratch_);
 }
 
+void ClientSession::tell(std::string_view notice) {
+  if (state_ != ClientState::waiting) return;
+  scratch_.clear();
+  protocol::append_notice(scratch_, "NOTICE", "00000", notice);
+  transport_->send(scratch_);
+}
+
 void ClientSession::close(const Error& why) {
   if (state_ == ClientState::closed) return;
   // In the middle of a message of the server's the client could not read ours.

@@ -51,6 +51,8 @@ class ClientSession final : public io::TransportUser {
   void close(const Error& why);
   /// A cancel request came while the client waits for a server: its unit gets 57014 and the client stays.
   void cancel_waiting();
+  /// State waiting: a NOTICE, so that a person who watches knows why nothing happens.
+  void tell(std::string_view notice);
 
   ClientState state() const noexcept { return state_; }
   ClientId id() const noexcept { return id_; }

@@ -147,13 +147,14 @@ TEST_CASE("waiting clients get the one server in the order in which they asked",
 }
 
 TEST_CASE("who waits longer than query_wait_timeout is told so", "[pooler]") {
-  Bench b("query_wait_timeout = 3\n");
+  Bench b("query_wait_timeout = 3\nquery_wait_notify = 1\n");
   auto one = b.client("shop", "web");
   auto server = b.server_logs_in();
   auto two = b.client("shop", "web");
   b.ask(*one, "begin");
   b.ask(*two, "update b set x = 1");
   b.pass(2s);
+  CHECK(two->has("client being queued"));
   CHECK_FALSE(two->has("query_wait_timeout"));
   b.pass(1s);
   CHECK(two->has("query_wait_timeout"));
