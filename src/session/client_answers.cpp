@@ -35,6 +35,7 @@ void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag)
       pin_ = Pin::none;
       // The client is back at what it asked for at login; the server is at its own defaults.
       settings_ = startup_settings_;
+      for (const SettingsSet::Item& item : settings_->items()) restored_.push_back(item.name);
       server.note_settings(hub_.interner().empty());
       resetting_ = true;
       read_dialect();
@@ -107,6 +108,7 @@ void ClientSession::on_ready(ServerSession& server, char status) {
       return close(Error("08P01", "transaction blocks not allowed in statement pooling mode"));
     }
   }
+  tell_restored();
   unit_failed_ = false;
   cancel_asked_ = false;
   resetting_ = false;
@@ -124,6 +126,20 @@ void ClientSession::on_ready(ServerSession& server, char status) {
   hub_.wants_turn(*this);
 }
 
+/// What a RESET or DISCARD ALL led back to the value of the login, which the server does not know as its default.
+void ClientSession::tell_restored() {
+  if (restored_.empty()) return;
+  scratch_.clear();
+  for (const std::string& name : restored_) {
+    const std::string* value = settings_->find(name);
+    if (value && is_tracked(name) && !equals_ignoring_case(name, "search_path")) {
+      protocol::append_parameter_status(scratch_, name, *value);
+    }
+  }
+  restored_.clear();
+  deliver(scratch_);
+}
+
 /// A unit on the primary is done, and its ReadyForQuery not yet passed on.
 void ClientSession::unit_answered(ServerSession& server, char status) {
   const bool was_implicit = status_ == 'I';
@@ -138,8 +154,10 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
   if (last && status == 'I') {
     for (const auto& [name, value] : unconfirmed_settings_) {
       if (unit_failed_ || rolled_back_) break;
-      settings_ = hub_.interner().with(settings_, name, value);
-      server.note_settings(settings_);
+      const std::string* at_login = value ? nullptr : startup_settings_->find(name);
+      settings_ = hub_.interner().with(settings_, name, at_login ? std::optional<std::string_view>(*at_login) : value);
+      server.note_settings(hub_.interner().with(server.settings(), name, value));
+      if (at_login) restored_.push_back(name);
     }
     unconfirmed_settings_.clear();
     portals_.clear();
@@ -168,10 +186,22 @@ void ClientSession::on_parameter(ServerSession& server, Bytes name, Bytes value)
 
 void ClientSession::on_flush_answered(ServerSession& server) {
   if (discarding_ || !on_replica_) return;
-  // The rest of the unit is routed by itself: end this part of it with a Sync of our own.
+  end_flushed_part(server);
+}
+
+/// What was flushed on a replica ended in an error that was passed on: the rest up to the client's Sync is passed over here.
+void ClientSession::on_flush_failed(ServerSession& server) {
+  if (discarding_ || !on_replica_) return;
+  skip_ = Skip::to_sync;
+  end_flushed_part(server);
+}
+
+/// The rest of the unit is routed by itself: ends this part of it with a Sync of our own.
+void ClientSession::end_flushed_part(ServerSession& server) {
   scratch_.clear();
   protocol::append_sync(scratch_);
   server.send(scratch_);
+  server.sync_sent();
   expect(Answer::sync, Fate::swallow);
   flush_answered_ = true;
 }
@@ -183,7 +213,7 @@ void ClientSession::on_rest_swallowed(ServerSession& server) {
   } else if (flush_answered_) {
     last_replica_ = server.node();
     last_read_at_ = hub_.now();
-    unit_open_ = false;
+    unit_open_ = unit_failed_ = false;
     leaving_ = true;
   } else {
     return;

@@ -93,14 +93,13 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
       case sql::SessionStep::opaque: break;
       case sql::SessionStep::set:
       case sql::SessionStep::reset:
-        if (equals_ignoring_case(statement.object, "search_path")) {
-          unconfirmed_settings_.emplace_back("search_path", search_path_value(statement.value));
-        } else if (!is_tracked(statement.object)) {  // The server reports the others itself.
-          pin();
-        }
+        note_setting(statement);
         break;
       case sql::SessionStep::reset_all:
         unconfirmed_settings_.emplace_back("search_path", std::nullopt);
+        for (const SettingsSet::Item& item : startup_settings_->items()) {
+          unconfirmed_settings_.emplace_back(item.name, std::nullopt);
+        }
         break;
       case sql::SessionStep::set_role:
       case sql::SessionStep::set_session_authorization:
@@ -116,6 +115,20 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
     }
     // What a savepoint takes back can't be followed.
     if (statement.transaction == sql::TransactionStep::savepoint && !unconfirmed_settings_.empty()) pin();
+  }
+}
+
+/// SET or RESET of one setting, outside LOCAL.
+void ClientSession::note_setting(const sql::Statement& statement) {
+  const std::string_view name = tracked_name(statement.object);
+  const bool to_default = statement.session == sql::SessionStep::reset || equals_ignoring_case(trimmed(statement.value), "default");
+  if (name == "search_path") {
+    unconfirmed_settings_.emplace_back(name, to_default ? std::nullopt : search_path_value(statement.value));
+  } else if (name.empty()) {
+    pin();
+  } else if (to_default && startup_settings_->find(name)) {
+    // The server reports its own default, which is not what the client had at first.
+    unconfirmed_settings_.emplace_back(name, std::nullopt);
   }
 }
 

@@ -62,7 +62,8 @@ void ClientSession::resume_on_held(const routing::Route& route) {
 
 void ClientSession::begin_on(ServerSession& server, const routing::Route& route) {
   ++pool_->counters.server_assignment_count;
-  if (state_ == ClientState::waiting) pool_->counters.wait_time += hub_.now() - state_since_;
+  counted_ = state_ == ClientState::waiting;  // The pooler counts the routes it decides.
+  if (counted_) pool_->counters.wait_time += hub_.now() - state_since_;
   enter(ClientEvent::server_bound);
   server_ = &server;
   on_replica_ = route.target == sql::Target::replica;
@@ -176,8 +177,19 @@ void ClientSession::expect(Answer answer, Fate fate, StatementRef statement, std
                    .text = std::move(text)});
 }
 
+/// Units that follow the first one on the same server are routed too: there was no choice.
+void ClientSession::count_route() {
+  if (std::exchange(counted_, false) || !split()) return;
+  const routing::Reason reason = pin_ != Pin::none ? routing::Reason::pinned
+                                 : status_ != 'I'  ? routing::Reason::in_transaction
+                                 : unit_           ? routing::reason_of(unit_->facts().cause)
+                                                   : routing::Reason::not_split;
+  pool_->database->routes.add(sql::Target::primary, reason);
+}
+
 /// A message went out that ends with ReadyForQuery.
 void ClientSession::unit_sent(Answer answer) {
+  count_route();
   ++in_flight_;
   unit_open_ = false;
   cleared_ = false;

@@ -95,12 +95,14 @@ class ClientSession final : public io::TransportUser {
   /// True when the error is the client's to see.
   bool on_error(ServerSession& server, const protocol::ErrorFields& fields);
   void note_failure();
+  void tell_restored();
   void on_copy_in();
   void on_unasked_error(ServerSession& server, const protocol::ErrorFields& fields);
   void on_ready(ServerSession& server, char status);
   void on_parameter(ServerSession& server, Bytes name, Bytes value);
   void on_notification();
   void on_flush_answered(ServerSession& server);
+  void on_flush_failed(ServerSession& server);
   /// A Sync, or a query behind an error, that the server passes over without an answer.
   void on_unit_skipped();
   void on_rest_swallowed(ServerSession& server);
@@ -173,9 +175,11 @@ class ClientSession final : public io::TransportUser {
   void run_held_unit();
   std::size_t stream(Bytes input);
   bool may_be_replicas() const noexcept;
+  void end_flushed_part(ServerSession& server);
   bool next_unit_waits(Bytes input);
   void begin_long_message(char type, std::uint64_t size);
   void expect(Answer answer, Fate fate = Fate::forward, StatementRef statement = nullptr, std::string text = {});
+  void count_route();
   void unit_sent(Answer answer);
   void send_message(char type, Bytes message);
   void send_query(Bytes message);
@@ -197,6 +201,7 @@ class ClientSession final : public io::TransportUser {
   // client_consistency.cpp
   void note_sent(const std::shared_ptr<const sql::StatementClass>& meaning);
   void note_session_steps(const sql::StatementClass& meaning);
+  void note_setting(const sql::Statement& statement);
   void note_opaque();
   void note_writes(const sql::TableSet& tables);
   void mark_writes();
@@ -216,6 +221,7 @@ class ClientSession final : public io::TransportUser {
   bool unit_open_ = false;            ///< extended messages have been sent and no Sync yet
   bool leaving_ = false;              ///< all is answered: the server is given back in the turn
   bool run_again_ = false;            ///< in the turn: the unit waits for a server anew
+  bool counted_ = false;              ///< the route of the unit that is about to be sent has been counted
   bool again_ = false;                ///< there may be more to do with the input than its last look found
   bool working_ = false;              ///< work_on() is on the stack
   bool starving_ = false;             ///< the last look at the input found too little of it
@@ -255,7 +261,9 @@ class ClientSession final : public io::TransportUser {
   std::unique_ptr<Unit> unit_;        ///< split databases only
   SharedSettings settings_;
   SharedSettings startup_settings_;   ///< what the client asked for at login: DISCARD ALL leads back there
+  /// Once their unit has succeeded; nullopt leads back to what the client asked for at login.
   std::vector<std::pair<std::string, std::optional<std::string>>> unconfirmed_settings_;
+  std::vector<std::string> restored_;  ///< led back there: the client is told, as the server speaks of its own default
   std::map<std::string, StatementRef, std::less<>> statements_;
   StatementRef unnamed_;
   std::map<std::string, StatementRef, std::less<>> portals_;  ///< named ones

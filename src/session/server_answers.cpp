@@ -201,8 +201,9 @@ bool ServerSession::on_error(Bytes message) {
     return false;
   }
   const std::string replacement = fate == Fate::replace ? front.text : std::string();
+  bool flush_skipped = false;
   if (answer != Answer::query && answer != Answer::function_call) {
-    drop_until_sync();
+    flush_skipped = drop_until_sync();
     skipping_ = owed_.empty();
   }
   // An error of a Parse of ours is the answer to the client's Bind or Describe behind it.
@@ -216,10 +217,12 @@ bool ServerSession::on_error(Bytes message) {
     const Bytes text = replacement;
     protocol::append_error(scratch_, "ERROR", text.substr(0, 5), text.substr(5));
     client_->deliver(scratch_);
+    if (flush_skipped) client_->on_flush_failed(*this);
     return false;
   }
   if (!client_->on_error(*this, fields)) return false;
   end_hold();
+  if (flush_skipped) client_->on_flush_failed(*this);
   return true;
 }
 
@@ -262,8 +265,10 @@ bool ServerSession::on_parameter(Bytes body) {
   return true;
 }
 
-/// After an error in the extended protocol the server skips everything up to the next Sync.
-void ServerSession::drop_until_sync() {
+/// After an error in the extended protocol the server skips everything up to the next Sync; whether a Flush to a replica was
+/// among it.
+bool ServerSession::drop_until_sync() {
+  bool flush_skipped = false;
   while (!owed_.empty() && owed_.front().answer != Answer::sync) {
     Owed& gone = owed_.front();
     if (gone.answer == Answer::parse && gone.statement && gone.fate != Fate::invent) {
@@ -274,8 +279,10 @@ void ServerSession::drop_until_sync() {
     // Our Close was skipped, so the statement is still there.
     if (gone.answer == Answer::close && gone.fate == Fate::swallow && gone.statement) prepared_.add(gone.statement);
     if (gone.answer == Answer::query && client_) client_->on_unit_skipped();
+    flush_skipped = flush_skipped || gone.answer == Answer::flush;
     owed_.pop();
   }
+  return flush_skipped && owed_.empty();
 }
 
 /// A server in copy mode ignores Sync: those that went out behind the COPY get no answer.

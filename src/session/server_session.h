@@ -124,7 +124,7 @@ class ServerSession final : public io::TransportUser {
   bool on_ready(char status);
   bool on_completion(char type, Bytes body);
   bool on_parameter(Bytes body);
-  void drop_until_sync();
+  bool drop_until_sync();
   void drop_syncs_of_copy();
   void settle();
   bool forwards() noexcept { return client_ && !owed_.empty() && owed_.front().fate == Fate::forward; }
