@@ -1,5 +1,6 @@
-// What PostgreSQL itself brings, by name: functions (from builtin_functions.tsv and harmless_functions.tsv,
-// compiled in), operators, types, and the relations of pg_catalog. Names are folded.
+// What PostgreSQL itself brings, by name: functions (from builtin_functions.tsv and
+// harmless_functions.tsv, compiled in), operators, types, and the relations of pg_catalog. Names
+// are folded.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,8 @@ enum class FunctionClass : std::uint8_t {
 /// What a built-in function of a name is, the worst of all that the call could mean.
 struct Builtin {
   bool known = false;
-  bool replica = false;     ///< A standby's answer is as good.
-  bool immutable = false;   ///< Reads nothing, not even a catalog.
+  bool replica = false;    ///< A standby's answer is as good.
+  bool immutable = false;  ///< Reads nothing, not even a catalog.
   FunctionClass kind = FunctionClass::safe;
 };
 

@@ -1,4 +1,5 @@
-// The bounded cache of classes by shape: sets of four entries, the one not used for longest makes room.
+// The bounded cache of classes by shape: sets of four entries, the one not used for longest makes
+// room.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@ namespace pgweir::sql {
 class ClassCache {
  public:
   explicit ClassCache(std::size_t entries_max)
-      : ways_(std::clamp<std::size_t>(entries_max, 1, 4)), sets_(std::bit_floor(std::max<std::size_t>(entries_max, 1) / ways_)) {}
+      : ways_(std::clamp<std::size_t>(entries_max, 1, 4)),
+        sets_(std::bit_floor(std::max<std::size_t>(entries_max, 1) / ways_)) {}
 
   /// Null when it is not there.
   const std::shared_ptr<const StatementClass>* find(const Shape& shape) noexcept {
@@ -33,7 +35,8 @@ class ClassCache {
   }
 
   void insert(const Shape& shape, std::shared_ptr<const StatementClass> value) {
-    if (entries_.empty()) entries_.resize(sets_ * ways_);  // Only a database that is split pays for it.
+    if (entries_.empty())
+      entries_.resize(sets_ * ways_);  // Only a database that is split pays for it.
     Entry* set = set_of(shape);
     Entry* oldest = set;
     for (std::size_t way = 1; way < ways_; ++way) {
@@ -55,7 +58,9 @@ class ClassCache {
     std::uint64_t used_at = 0;  ///< 0: empty
     std::shared_ptr<const StatementClass> value;
   };
-  Entry* set_of(const Shape& shape) noexcept { return &entries_[(shape.low & (sets_ - 1)) * ways_]; }
+  Entry* set_of(const Shape& shape) noexcept {
+    return &entries_[(shape.low & (sets_ - 1)) * ways_];
+  }
 
   std::size_t ways_;
   std::size_t sets_;

@@ -14,14 +14,15 @@ namespace pgweir::sql {
 namespace {
 
 constexpr std::size_t kTextBytesMax = 1 << 20;
-constexpr std::size_t kStatementsMax = 1000;    ///< In one message; more is unparsed.
+constexpr std::size_t kStatementsMax = 1000;     ///< In one message; more is unparsed.
 constexpr std::size_t kKeptTokensMax = 1 << 16;  ///< Scratch beyond this is given back after use.
 /// A class that names more than this is not worth its place in the cache.
 constexpr std::size_t kCachedNamesMax = 256;
 constexpr std::size_t kCachedStatementsMax = 32;
 
 bool is_ascii(Bytes text) noexcept {
-  return std::all_of(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; });
 }
 
 /// What nobody understood may do anything.
@@ -58,20 +59,24 @@ void add(StatementClass& whole, Judged& judged, const Findings& found) {
   join(whole.tables_read, found.reads);
   join(whole.tables_written, found.writes);
   for (const Call& call : found.calls) {
-    const bool seen = std::any_of(whole.functions.begin(), whole.functions.end(), [&call](const FunctionName& f) {
-      return f.name == call.name.name && f.schema == call.name.schema && f.arguments == call.name.arguments;
-    });
+    const bool seen =
+        std::any_of(whole.functions.begin(), whole.functions.end(), [&call](const FunctionName& f) {
+          return f.name == call.name.name && f.schema == call.name.schema &&
+                 f.arguments == call.name.arguments;
+        });
     if (!seen) whole.functions.push_back(call.name);
   }
   whole.certain = whole.certain && judged.certain;
   whole.may_hide_write = whole.may_hide_write || judged.may_hide_write;
   whole.depends_on_literal = whole.depends_on_literal || judged.depends_on_literal;
   whole.has_session_step = whole.has_session_step || statement.session != SessionStep::none;
-  whole.has_transaction_step = whole.has_transaction_step || statement.transaction != TransactionStep::none;
+  whole.has_transaction_step =
+      whole.has_transaction_step || statement.transaction != TransactionStep::none;
   whole.may_commit = whole.may_commit || statement.may_commit;
   whole.is_ddl = whole.is_ddl || statement.is_ddl;
   // The first statement that is not for a replica decides.
-  const bool decides = whole.statements.empty() || (whole.cause == Cause::none && statement.cause != Cause::none);
+  const bool decides =
+      whole.statements.empty() || (whole.cause == Cause::none && statement.cause != Cause::none);
   if (decides) {
     whole.kind = statement.kind;
     whole.cause = statement.cause;
@@ -138,7 +143,8 @@ std::size_t Classifier::cached() const noexcept { return impl_->cache.size(); }
 
 std::shared_ptr<const StatementClass> Classifier::classify(Bytes text, Dialect dialect) {
   Impl& impl = *impl_;
-  const bool readable = text.size() <= kTextBytesMax && (dialect.ascii_safe_encoding || is_ascii(text));
+  const bool readable =
+      text.size() <= kTextBytesMax && (dialect.ascii_safe_encoding || is_ascii(text));
   if (!readable) return unparsed();
 
   ShapeSink sink(impl.key, dialect, text);
@@ -149,8 +155,8 @@ std::shared_ptr<const StatementClass> Classifier::classify(Bytes text, Dialect d
   std::shared_ptr<StatementClass> judged = impl.judge(text, dialect);
   judged->shape = shape;
   if (impl.tokens.capacity() > kKeptTokensMax) impl.tokens = {};
-  const std::size_t names =
-      judged->tables_read.size() + judged->tables_written.size() + judged->functions.size() + judged->reads.keys.size();
+  const std::size_t names = judged->tables_read.size() + judged->tables_written.size() +
+                            judged->functions.size() + judged->reads.keys.size();
   const bool worth_keeping = !judged->depends_on_literal && names <= kCachedNamesMax &&
                              judged->statements.size() <= kCachedStatementsMax;
   if (worth_keeping) impl.cache.insert(shape, judged);

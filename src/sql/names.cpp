@@ -40,9 +40,12 @@ bool hex(Bytes text, std::size_t digits, std::uint32_t& value) {
   value = 0;
   for (char c : text.substr(0, digits)) {
     const char low = static_cast<char>(c | 0x20);
-    if (c >= '0' && c <= '9') value = value * 16 + static_cast<std::uint32_t>(c - '0');
-    else if (low >= 'a' && low <= 'f') value = value * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
-    else return false;
+    if (c >= '0' && c <= '9')
+      value = value * 16 + static_cast<std::uint32_t>(c - '0');
+    else if (low >= 'a' && low <= 'f')
+      value = value * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
+    else
+      return false;
   }
   return true;
 }

@@ -8,8 +8,8 @@
 
 namespace pgweir::sql {
 
-/// The name that a token of kind name, quoted_name or unicode_name means. False when a Unicode escape in it is
-/// wrong. UESCAPE is not known here: whoever meets it gives up on the statement.
+/// The name that a token of kind name, quoted_name or unicode_name means. False when a Unicode
+/// escape in it is wrong. UESCAPE is not known here: whoever meets it gives up on the statement.
 bool fold_name(TokenType type, Bytes token, std::string& out);
 
 }  // namespace pgweir::sql

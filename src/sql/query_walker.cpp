@@ -8,8 +8,8 @@
 namespace pgweir::sql {
 namespace {
 
-// Bounds on what one statement may name; past them it is not understood, or reads everything. They keep
-// the work for a hostile text linear.
+// Bounds on what one statement may name; past them it is not understood, or reads everything. They
+// keep the work for a hostile text linear.
 constexpr std::size_t kRelationsMax = 256;
 constexpr std::size_t kCallsMax = 128;
 constexpr std::size_t kDottedMax = 512;
@@ -20,7 +20,9 @@ std::uint64_t hash_bytes(Bytes text, std::uint64_t hash = 14695981039346656037U)
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return (hash ^ 0xFF) * 1099511628211U;
 }
-std::uint64_t hash_of(const RelationName& name) { return hash_bytes(name.name, hash_bytes(name.schema)); }
+std::uint64_t hash_of(const RelationName& name) {
+  return hash_bytes(name.name, hash_bytes(name.schema));
+}
 
 /// False when it was there already.
 bool insert_hash(std::vector<std::uint64_t>& hashes, std::uint64_t hash) {
@@ -31,9 +33,7 @@ bool insert_hash(std::vector<std::uint64_t>& hashes, std::uint64_t hash) {
 
 }  // namespace
 
-void Findings::clear() {
-  *this = Findings{};
-}
+void Findings::clear() { *this = Findings{}; }
 
 void Findings::add_read(RelationName name) {
   if (name.schema.starts_with("pg_temp")) pg_temp = true;
@@ -50,14 +50,15 @@ void Findings::add_write(RelationName name) {
     broken = true;  // Then all tables count as written.
     return;
   }
-  if (std::find(writes.begin(), writes.end(), name) == writes.end()) writes.push_back(std::move(name));
+  if (std::find(writes.begin(), writes.end(), name) == writes.end())
+    writes.push_back(std::move(name));
 }
 
 void QueryWalker::walk(Bytes text, Tokens tokens, std::size_t from, Findings& found) {
   text_ = text;
   tokens_ = tokens;
   from_ = from;
-  operator_end_ = 0;
+  operator_end_ = as_end_ = 0;
   found_ = &found;
   levels_.clear();
   ctes_.clear();
@@ -65,7 +66,8 @@ void QueryWalker::walk(Bytes text, Tokens tokens, std::size_t from, Findings& fo
   levels_.push_back({});
   for (std::size_t at = from; at < tokens.size() && !found.broken;) at = step(at);
   const Level& end = top();
-  if (levels_.size() != 1 || end.expects_table || end.with != With::none || end.brackets != 0) found.broken = true;
+  if (levels_.size() != 1 || end.expects_table || end.with != With::none || end.brackets != 0)
+    found.broken = true;
 }
 
 std::size_t QueryWalker::step(std::size_t at) {
@@ -91,14 +93,17 @@ std::size_t QueryWalker::step(std::size_t at) {
       top().at_start = false;
       return at + 1;
     case TokenType::semicolon:
-      found_->broken = true;  // Inside parentheses: only rules may have that, and they don't come here.
+      found_->broken =
+          true;  // Inside parentheses: only rules may have that, and they don't come here.
       return at + 1;
     case TokenType::left_bracket:
       ++top().brackets;
       return at + 1;
     case TokenType::right_bracket:
-      if (top().brackets == 0) found_->broken = true;
-      else --top().brackets;
+      if (top().brackets == 0)
+        found_->broken = true;
+      else
+        --top().brackets;
       return at + 1;
     case TokenType::literal:
     case TokenType::number:
@@ -120,7 +125,8 @@ Word QueryWalker::word_at(std::size_t at) const {
 
 std::size_t QueryWalker::chain_end(std::size_t at) const {
   std::size_t end = at + 1;
-  while (type_is(end, TokenType::dot) && end + 1 < tokens_.size() && is_any_name(tokens_[end + 1])) end += 2;
+  while (type_is(end, TokenType::dot) && end + 1 < tokens_.size() && is_any_name(tokens_[end + 1]))
+    end += 2;
   return end;
 }
 
@@ -129,7 +135,8 @@ std::size_t QueryWalker::read_name(Bytes text, Tokens tokens, std::size_t at, Re
   name = {};
   bool fine = fold_name(tokens[at].type, text_of(text, tokens[at]), name.name);
   ++at;
-  while (fine && at + 1 < tokens.size() && tokens[at].type == TokenType::dot && is_any_name(tokens[at + 1])) {
+  while (fine && at + 1 < tokens.size() && tokens[at].type == TokenType::dot &&
+         is_any_name(tokens[at + 1])) {
     name.schema = std::move(name.name);
     name.name.clear();
     fine = fold_name(tokens[at + 1].type, text_of(text, tokens[at + 1]), name.name);
@@ -173,7 +180,8 @@ void QueryWalker::close(std::size_t at) {
   Level& parent = top();
   if (parent.with == With::as) {
     parent.with = With::body_done;
-    if (!parent.recursive && !pending_cte_.empty() && ctes_.size() < kCtesMax) ctes_.push_back(pending_cte_.back());
+    if (!parent.recursive && !pending_cte_.empty() && ctes_.size() < kCtesMax)
+      ctes_.push_back(pending_cte_.back());
     if (!pending_cte_.empty()) pending_cte_.pop_back();
   }
 }
@@ -214,10 +222,11 @@ void QueryWalker::op(std::size_t at) {
 std::size_t QueryWalker::name(std::size_t at) {
   Level& level = top();
   if (level.with != With::none) return with_name(at);
-  // What stands behind AS is a label or a type, whatever word it is, but for the syntax that CTEs and
-  // windows have, which does not come here.
-  const bool after_as = follows(at, Word::as);
+  // What stands behind AS is a label or a type, whatever word it is, but for the syntax that CTEs
+  // and windows have, which does not come here.
+  const bool after_as = behind_as(at);
   const Word word = after_as ? Word::none : word_at(at);
+  if (word == Word::as) as_end_ = at + 1;
   if (level.at_start) {
     const std::size_t next = begin_query(at);
     if (next != at) return next;
@@ -237,7 +246,8 @@ std::size_t QueryWalker::with_name(std::size_t at) {
   const Word word = word_at(at);
   switch (level.with) {
     case With::name: {
-      if (!fold_name(tokens_[at].type, text_of(text_, tokens_[at]), scratch_)) found_->broken = true;
+      if (!fold_name(tokens_[at].type, text_of(text_, tokens_[at]), scratch_))
+        found_->broken = true;
       const std::uint64_t hash = hash_bytes(scratch_);
       // With RECURSIVE the query behind the name sees it, without only what comes later does.
       if (level.recursive && ctes_.size() < kCtesMax) ctes_.push_back(hash);
@@ -293,7 +303,9 @@ std::size_t QueryWalker::begin_query(std::size_t at) {
     level.query = true;
     level.from = level.had_from = level.expects_table = false;
   };
-  const auto any_name = [this](std::size_t i) { return i < tokens_.size() && is_any_name(tokens_[i]); };
+  const auto any_name = [this](std::size_t i) {
+    return i < tokens_.size() && is_any_name(tokens_[i]);
+  };
   switch (int{word_at(at)}) {
     case Word::select:
     case Word::values:
@@ -356,7 +368,8 @@ std::size_t QueryWalker::table(std::size_t at) {
   Level& level = top();
   const Word word = word_at(at);
   if (word == Word::lateral || word == Word::only) return at + 1;
-  if (word == Word::rows && word_at(at + 1) == Word::from && type_is(at + 2, TokenType::left_paren)) {
+  if (word == Word::rows && word_at(at + 1) == Word::from &&
+      type_is(at + 2, TokenType::left_paren)) {
     level.expects_table = false;
     return at + 2;
   }
@@ -367,7 +380,8 @@ std::size_t QueryWalker::table(std::size_t at) {
   level.expects_table = false;
   const std::size_t end = chain_end(at);
   if (type_is(end, TokenType::left_paren)) {
-    const bool syntax = end == at + 1 && tokens_[at].kind == WordKind::column_name;  // JSON_TABLE, XMLTABLE
+    const bool syntax =
+        end == at + 1 && tokens_[at].kind == WordKind::column_name;  // JSON_TABLE, XMLTABLE
     open_call(at, end, syntax);
     return end + 1;
   }
@@ -404,7 +418,7 @@ std::size_t QueryWalker::key_word(std::size_t at, Word word) {
       return at + 1;
     }
     case Word::join:
-      if (level.had_from && !level.expects_table) {
+      if (level.from && !level.expects_table) {
         level.from = level.expects_table = true;
         return at + 1;
       }
@@ -457,7 +471,8 @@ std::size_t QueryWalker::key_word(std::size_t at, Word word) {
       if (!type_is(end, TokenType::left_paren)) return at + 1;
       RelationName method;
       read_name(text_, tokens_, at + 1, method);
-      const bool builtin = method.schema.empty() && (method.name == "system" || method.name == "bernoulli");
+      const bool builtin =
+          method.schema.empty() && (method.name == "system" || method.name == "bernoulli");
       if (builtin) return end;
       open_call(at + 1, end, false);
       return end + 1;
@@ -494,7 +509,9 @@ std::size_t QueryWalker::explicit_operator(std::size_t at) {
   const bool of_catalog = end != at + 2 && schema.name == "pg_catalog";
   if (!of_catalog) found_->odd_operator = true;
   std::size_t close_at = end;
-  while (close_at < tokens_.size() && close_at < end + 2 && !type_is(close_at, TokenType::right_paren)) ++close_at;
+  while (close_at < tokens_.size() && close_at < end + 2 &&
+         !type_is(close_at, TokenType::right_paren))
+    ++close_at;
   if (!type_is(close_at, TokenType::right_paren)) found_->broken = true;
   operator_end_ = close_at + 1;
   return operator_end_;
@@ -507,8 +524,9 @@ std::size_t QueryWalker::plain_name(std::size_t at) {
   const bool single = end == at + 1;
   const bool unquoted = tokens_[at].type == TokenType::name;
   const WordKind kind = unquoted && single && !(at > from_ && type_is(at - 1, TokenType::dot))
-                            ? tokens_[at].kind : WordKind::name;
-  const bool after_as = follows(at, Word::as);
+                            ? tokens_[at].kind
+                            : WordKind::name;
+  const bool after_as = behind_as(at);
 
   if (at > from_ && type_is(at - 1, TokenType::cast)) {
     check_type(at, end);
@@ -523,10 +541,13 @@ std::size_t QueryWalker::plain_name(std::size_t at) {
     const bool casts = word == Word::cast || word == Word::treat;
     if (kind == WordKind::reserved && !casts) return end;
     // FROM t AS a (x, y), FROM t a (x, y), FROM (…) a (x, y), FROM f() WITH ORDINALITY a (x, y)
-    const bool behind_parens = at > from_ && type_is(at - 1, TokenType::right_paren) && at != operator_end_;
-    const bool behind_item = level.from && (at == level.item_end || behind_parens || follows(at, Word::ordinality));
-    const bool doubtful = kind == WordKind::column_name || kind == WordKind::type_function ||
-                          kind == WordKind::before_parens || (single && (after_as || behind_item));
+    const bool behind_parens =
+        at > from_ && type_is(at - 1, TokenType::right_paren) && at != operator_end_;
+    const bool behind_item =
+        level.from && (at == level.item_end || behind_parens || follows(at, Word::ordinality));
+    const bool syntax =
+        kind == WordKind::column_name || (kind != WordKind::name && is_call_syntax(at, word));
+    const bool doubtful = syntax || (single && (after_as || behind_item));
     open_call(at, end, doubtful || casts);
     top().is_cast = casts;
     return end + 1;
@@ -536,8 +557,50 @@ std::size_t QueryWalker::plain_name(std::size_t at) {
   return end;
 }
 
+/// Whether the word at `at`, which stands before a parenthesis and could name a function, is the
+/// grammar's own here.
+bool QueryWalker::is_call_syntax(std::size_t at, Word word) const {
+  switch (int{word}) {
+    case Word::over:
+    case Word::filter:
+    case Word::repeatable:
+      return at > from_ && type_is(at - 1, TokenType::right_paren);
+    case Word::sets:
+      return follows(at, Word::grouping);
+    case Word::rollup:
+    case Word::cube:
+      return follows(at, Word::by) || (at > from_ && (type_is(at - 1, TokenType::comma) ||
+                                                      type_is(at - 1, TokenType::left_paren)));
+    case Word::first:
+    case Word::next:
+      return follows(at, Word::fetch);
+    case Word::zone:
+      return follows(at, Word::time);
+    case Word::second:
+      return follows(at, Word::to) || (at > from_ && type_is(at - 1, TokenType::literal));
+    case Word::varying:
+      return at > from_ && tokens_[at - 1].type == TokenType::name;
+    case Word::insert:
+      return follows(at, Word::then);
+    case Word::conflict:
+      return follows(at, Word::on);
+    case Word::set:
+      return levels_.back().dml != Dml::none;
+    case Word::by:
+    case Word::columns:
+    case Word::escape:
+    case Word::ilike:
+    case Word::plan:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void QueryWalker::check_type(std::size_t at, std::size_t end) {
-  if (end == at + 1 && tokens_[at].type == TokenType::name && tokens_[at].kind == WordKind::column_name) return;
+  if (end == at + 1 && tokens_[at].type == TokenType::name &&
+      tokens_[at].kind == WordKind::column_name)
+    return;
   RelationName type;
   read_name(text_, tokens_, at, type);
   const bool of_catalog = type.schema.empty() || type.schema == "pg_catalog";
@@ -547,8 +610,10 @@ void QueryWalker::check_type(std::size_t at, std::size_t end) {
 void QueryWalker::add_dotted(std::size_t at) {
   if (!fold_name(tokens_[at].type, text_of(text_, tokens_[at]), scratch_)) found_->broken = true;
   if (!insert_hash(found_->dotted_hashes_, hash_bytes(scratch_))) return;
-  if (found_->dotted_hashes_.size() > kDottedMax) found_->broken = true;
-  else found_->dotted.push_back(scratch_);
+  if (found_->dotted_hashes_.size() > kDottedMax)
+    found_->broken = true;
+  else
+    found_->dotted.push_back(scratch_);
 }
 
 // ---------------------------------------------------------------- calls
@@ -571,7 +636,8 @@ void QueryWalker::finish_call(const Level& level, std::size_t close_at) {
 
   RelationName name;
   read_name(text_, tokens_, level.call_at, name);
-  const std::uint64_t hash = (hash_of(name) ^ static_cast<std::uint64_t>(arguments + 1)) * 1099511628211U;
+  const std::uint64_t hash =
+      (hash_of(name) ^ static_cast<std::uint64_t>(arguments + 1)) * 1099511628211U;
   for (Call& call : found_->calls) {
     if (call.hash != hash) continue;
     call.doubtful = call.doubtful && level.doubtful;
@@ -581,7 +647,8 @@ void QueryWalker::finish_call(const Level& level, std::size_t close_at) {
     found_->broken = true;
     return;
   }
-  found_->calls.push_back({{std::move(name.schema), std::move(name.name), arguments}, level.doubtful, hash});
+  found_->calls.push_back(
+      {{std::move(name.schema), std::move(name.name), arguments}, level.doubtful, hash});
 }
 
 }  // namespace pgweir::sql

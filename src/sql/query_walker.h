@@ -1,6 +1,7 @@
-// Walks the tokens of a query (SELECT, VALUES, TABLE, WITH, INSERT, UPDATE, DELETE, MERGE, at any depth) and finds
-// what it names and does. One step for each token, a stack of parentheses instead of recursion. It is no parser: what
-// PostgreSQL would refuse may pass, but nothing that PostgreSQL accepts may hide a relation or a call.
+// Walks the tokens of a query (SELECT, VALUES, TABLE, WITH, INSERT, UPDATE, DELETE, MERGE, at any
+// depth) and finds what it names and does. One step for each token, a stack of parentheses instead
+// of recursion. It is no parser: what PostgreSQL would refuse may pass, but nothing that PostgreSQL
+// accepts may hide a relation or a call.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ namespace pgweir::sql {
 /// A call as it was found.
 struct Call {
   FunctionName name;
-  /// The text may also mean something else (an alias with columns, syntax): it counts only if a function of the
-  /// name is known.
+  /// The text may also mean something else (an alias with columns, syntax): it counts only if a
+  /// function of the name is known.
   bool doubtful = false;
   std::uint64_t hash = 0;
 };
@@ -27,18 +28,19 @@ struct Findings {
   std::vector<RelationName> reads;
   std::vector<RelationName> writes;
   std::vector<Call> calls;
-  std::vector<std::string> dotted;   ///< Last parts of a.b: columns, or functions in column notation.
-  bool reads_all = false;            ///< More relations than are kept.
-  bool broken = false;               ///< Not understood.
-  bool modifies = false;             ///< INSERT, UPDATE, DELETE, MERGE somewhere.
+  std::vector<std::string>
+      dotted;              ///< Last parts of a.b: columns, or functions in column notation.
+  bool reads_all = false;  ///< More relations than are kept.
+  bool broken = false;     ///< Not understood.
+  bool modifies = false;   ///< INSERT, UPDATE, DELETE, MERGE somewhere.
   bool locks_rows = false;
   bool select_into = false;
   bool into_temp = false;
   bool pg_temp = false;
-  bool odd_operator = false;         ///< An operator that is not built in.
-  bool odd_type = false;             ///< A cast or literal of a type that is not built in.
+  bool odd_operator = false;  ///< An operator that is not built in.
+  bool odd_type = false;      ///< A cast or literal of a type that is not built in.
   bool has_cast = false;
-  bool copies_relation = false;      ///< COPY relation TO: a table, for views are refused.
+  bool copies_relation = false;  ///< COPY relation TO: a table, for views are refused.
 
   void clear();
   void add_read(RelationName name);
@@ -56,7 +58,8 @@ class QueryWalker {
   /// Walks tokens[from .. to) of `text`, adding to `found`.
   void walk(Bytes text, Tokens tokens, std::size_t from, Findings& found);
 
-  /// Reads a name of up to three parts at `at`; returns the index behind it, or `at` when there is none.
+  /// Reads a name of up to three parts at `at`; returns the index behind it, or `at` when there is
+  /// none.
   static std::size_t read_name(Bytes text, Tokens tokens, std::size_t at, RelationName& name);
 
  private:
@@ -65,23 +68,23 @@ class QueryWalker {
 
   /// One pair of parentheses; the first is the statement itself.
   struct Level {
-    std::uint32_t open_at = 0;         ///< index of its left parenthesis
-    std::uint32_t call_at = 0;         ///< index of the first part of the function's name
-    std::uint32_t call_end = 0;        ///< behind its last part; 0 when this is no call
-    std::uint32_t item_end = 0;        ///< behind the last relation of a FROM list
+    std::uint32_t open_at = 0;   ///< index of its left parenthesis
+    std::uint32_t call_at = 0;   ///< index of the first part of the function's name
+    std::uint32_t call_end = 0;  ///< behind its last part; 0 when this is no call
+    std::uint32_t item_end = 0;  ///< behind the last relation of a FROM list
     std::int32_t commas = 0;
-    std::uint32_t brackets = 0;        ///< Commas inside ARRAY[…] separate neither arguments nor tables.
-    std::uint16_t cte_mark = 0;        ///< names of WITH that were visible when it opened
+    std::uint32_t brackets = 0;  ///< Commas inside ARRAY[…] separate neither arguments nor tables.
+    std::uint16_t cte_mark = 0;  ///< names of WITH that were visible when it opened
     With with = With::none;
     Dml dml = Dml::none;
-    bool at_start = true;              ///< A query may begin here.
-    bool insert_head = false;          ///< Between INSERT INTO t and its query.
-    bool query = false;                ///< FROM at this level begins a list of tables.
+    bool at_start = true;      ///< A query may begin here.
+    bool insert_head = false;  ///< Between INSERT INTO t and its query.
+    bool query = false;        ///< FROM at this level begins a list of tables.
     bool had_from = false;
-    bool from = false;                 ///< Inside that list.
+    bool from = false;  ///< Inside that list.
     bool expects_table = false;
-    bool recursive = false;            ///< WITH RECURSIVE
-    bool is_cast = false;              ///< CAST(x AS type)
+    bool recursive = false;  ///< WITH RECURSIVE
+    bool is_cast = false;    ///< CAST(x AS type)
     bool count_arguments = true;
     bool doubtful = false;
     bool variadic = false;
@@ -111,20 +114,26 @@ class QueryWalker {
   bool is_cte(const RelationName& name) const;
 
   const Token* token(std::size_t at) const { return at < tokens_.size() ? &tokens_[at] : nullptr; }
-  bool type_is(std::size_t at, TokenType type) const { return at < tokens_.size() && tokens_[at].type == type; }
+  bool type_is(std::size_t at, TokenType type) const {
+    return at < tokens_.size() && tokens_[at].type == type;
+  }
   /// The key word at `at`; none for what is quoted or stands behind a dot.
   Word word_at(std::size_t at) const;
   bool follows(std::size_t at, Word word) const { return at > from_ && word_at(at - 1) == word; }
+  /// Behind the key word AS; not behind a label of that name (`SELECT 1 AS as FROM t`).
+  bool behind_as(std::size_t at) const { return as_end_ != 0 && at == as_end_; }
+  bool is_call_syntax(std::size_t at, Word word) const;
   std::size_t chain_end(std::size_t at) const;
   Level& top() { return levels_.back(); }
 
   Bytes text_;
   Tokens tokens_;
   std::size_t from_ = 0;
-  std::size_t operator_end_ = 0;      ///< behind the last OPERATOR(…)
+  std::size_t operator_end_ = 0;  ///< behind the last OPERATOR(…)
+  std::size_t as_end_ = 0;        ///< behind the last AS
   Findings* found_ = nullptr;
   std::vector<Level> levels_;
-  std::vector<std::uint64_t> ctes_;   ///< hashes of the names that WITH made visible
+  std::vector<std::uint64_t> ctes_;  ///< hashes of the names that WITH made visible
   std::vector<std::uint64_t> pending_cte_;
   std::string scratch_;
 };

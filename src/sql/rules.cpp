@@ -18,14 +18,22 @@ void add_key(TableSet& set, Bytes name) {
 
 int weight(Cause cause) noexcept {
   switch (cause) {
-    case Cause::none: return 0;
-    case Cause::unparsed: return 1;
-    case Cause::server_view: return 2;
-    case Cause::unlogged: return 3;
-    case Cause::primary_function: return 4;
-    case Cause::write: return 5;
-    case Cause::session_state: return 6;
-    case Cause::transaction_control: return 7;
+    case Cause::none:
+      return 0;
+    case Cause::unparsed:
+      return 1;
+    case Cause::server_view:
+      return 2;
+    case Cause::unlogged:
+      return 3;
+    case Cause::primary_function:
+      return 4;
+    case Cause::write:
+      return 5;
+    case Cause::session_state:
+      return 6;
+    case Cause::transaction_control:
+      return 7;
   }
   return 0;
 }
@@ -51,12 +59,14 @@ SessionStep step_of(Bytes name, FunctionClass kind) noexcept {
     return SessionStep::sequence_memory;
   }
   if (kind == FunctionClass::session_lock) {
-    return name.find("unlock") == Bytes::npos ? SessionStep::advisory_lock : SessionStep::advisory_unlock;
+    return name.find("unlock") == Bytes::npos ? SessionStep::advisory_lock
+                                              : SessionStep::advisory_unlock;
   }
   return SessionStep::none;
 }
 
-/// Whether a built-in function of this class may change rows that others read, in tables nobody can name.
+/// Whether a built-in function of this class may change rows that others read, in tables nobody can
+/// name.
 bool writes_unseen(FunctionClass kind) noexcept {
   switch (kind) {
     case FunctionClass::catalog_write:
@@ -99,7 +109,8 @@ bool listed(const std::vector<std::string>& rules, const FunctionName& function)
     if (matches(rule, function.name)) return true;
     const std::size_t dot = rule.find('.');
     if (dot == std::string::npos || function.schema.empty()) return false;
-    return Bytes(rule).substr(0, dot) == function.schema && matches(Bytes(rule).substr(dot + 1), function.name);
+    return Bytes(rule).substr(0, dot) == function.schema &&
+           matches(Bytes(rule).substr(dot + 1), function.name);
   });
 }
 
@@ -117,14 +128,16 @@ void Rules::judge(Bytes text, Tokens tokens, Findings& found, Judged& judged) {
   Statement& statement = judged.statement;
   if (found.broken) {
     // What is not understood may do anything, also leave something in the session.
-    if (statement.kind == Kind::read || statement.kind == Kind::unknown) statement.kind = Kind::unknown;
+    if (statement.kind == Kind::read || statement.kind == Kind::unknown)
+      statement.kind = Kind::unknown;
     judged.add_cause(Cause::unparsed);
     add_step(statement, SessionStep::opaque);
     statement.may_commit = true;
     judged.reads.all = judged.writes.all = true;
   }
   resolve(found, judged, reading == Reading::runs ? Runs::yes : Runs::no);
-  if (statement.kind == Kind::read && weight(statement.cause) >= weight(Cause::write)) statement.kind = Kind::write;
+  if (statement.kind == Kind::read && weight(statement.cause) >= weight(Cause::write))
+    statement.kind = Kind::write;
 }
 
 void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
@@ -137,9 +150,11 @@ void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
   if (found.reads_all) judged.reads.all = true;
   for (const RelationName& name : found.reads) {
     resolve_read(name, judged);
-    // COPY takes tables only. Whether it is one the text does not say, and the refusal is the primary's to give.
-    const bool is_table = !found.copies_relation ||
-                          (catalog != nullptr && !catalog->relation(name.schema, name.name).is_view);
+    // COPY takes tables only. Whether it is one the text does not say, and the refusal is the
+    // primary's to give.
+    const bool is_table =
+        !found.copies_relation ||
+        (catalog != nullptr && !catalog->relation(name.schema, name.name).is_view);
     if (!is_table) judged.add_cause(Cause::unparsed);
   }
   if (runs == Runs::yes) {
@@ -151,7 +166,8 @@ void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
   if (catalog != nullptr) resolve_dotted(found, judged, runs);
   if (found.has_cast) add_key(judged.reads, kCatalogTable);  // 'users'::regclass
 
-  const bool may_hide = (found.odd_operator || found.odd_type) && (catalog == nullptr || catalog->hides_writes());
+  const bool may_hide =
+      (found.odd_operator || found.odd_type) && (catalog == nullptr || catalog->hides_writes());
   if (may_hide) {
     judged.may_hide_write = true;
     judged.certain = false;
@@ -206,18 +222,22 @@ void Rules::resolve_write(const RelationName& name, Judged& judged) const {
   }
   add_key(judged.writes, name.name);
   if (judged.writes.all || name.schema.starts_with("pg_temp")) return;
-  const RelationFacts facts = catalog == nullptr ? RelationFacts{} : catalog->relation(name.schema, name.name);
-  if (!facts.known || facts.is_view || facts.writes_more || facts.hides_volatile) judged.writes.all = true;
+  const RelationFacts facts =
+      catalog == nullptr ? RelationFacts{} : catalog->relation(name.schema, name.name);
+  if (!facts.known || facts.is_view || facts.writes_more || facts.hides_volatile)
+    judged.writes.all = true;
 }
 
 /// False when the call is none after all.
 bool Rules::resolve_call(const Call& call, Judged& judged, Runs runs) const {
   const FunctionName& function = call.name;
   const bool may_be_builtin = function.schema.empty() || function.schema == "pg_catalog";
-  const Builtin builtin = may_be_builtin ? find_builtin(function.name, function.arguments) : Builtin{};
-  const Volatility user = catalog == nullptr || function.schema == "pg_catalog"
-                              ? Volatility::unknown
-                              : catalog->function(function.schema, function.name, function.arguments);
+  const Builtin builtin =
+      may_be_builtin ? find_builtin(function.name, function.arguments) : Builtin{};
+  const Volatility user =
+      catalog == nullptr || function.schema == "pg_catalog"
+          ? Volatility::unknown
+          : catalog->function(function.schema, function.name, function.arguments);
   if (call.doubtful && !builtin.known && user == Volatility::unknown) return false;
 
   const bool allowed = listed(functions.replica, function);
@@ -244,8 +264,8 @@ bool Rules::resolve_call(const Call& call, Judged& judged, Runs runs) const {
         break;
       case Volatility::stable:
       case Volatility::immutable:
-        // Not certain: such a function may call a volatile one. But marking all tables for each call would keep
-        // every read that uses one away from the replicas.
+        // Not certain: such a function may call a volatile one. But marking all tables for each
+        // call would keep every read that uses one away from the replicas.
         judged.reads.all = true;
         if (!allowed) judged.certain = false;
         break;
@@ -284,7 +304,9 @@ void Rules::resolve_dotted(const Findings& found, Judged& judged, Runs runs) con
 std::size_t statement_end(Tokens tokens, std::size_t from, bool& balanced) {
   std::size_t depth = 0;
   std::size_t blocks = 0;  // open BEGIN ATOMIC and CASE
-  const auto word = [&tokens](std::size_t at) { return at < tokens.size() ? tokens[at].word : Word::none; };
+  const auto word = [&tokens](std::size_t at) {
+    return at < tokens.size() ? tokens[at].word : Word::none;
+  };
   bool routine = false;
   if (word(from) == Word::create) {
     const std::size_t kind = word(from + 1) == Word::or_ ? from + 3 : from + 1;
@@ -301,9 +323,12 @@ std::size_t statement_end(Tokens tokens, std::size_t from, bool& balanced) {
       --depth;
     }
     if (routine && depth == 0) {
-      if (word(at) == Word::begin && word(at + 1) == Word::atomic && blocks == 0) ++blocks;
-      else if (blocks > 0 && word(at) == Word::case_) ++blocks;
-      else if (blocks > 0 && word(at) == Word::end) --blocks;
+      if (word(at) == Word::begin && word(at + 1) == Word::atomic && blocks == 0)
+        ++blocks;
+      else if (blocks > 0 && word(at) == Word::case_)
+        ++blocks;
+      else if (blocks > 0 && word(at) == Word::end)
+        --blocks;
     }
     if (type == TokenType::semicolon && depth == 0 && blocks == 0) return at;
   }

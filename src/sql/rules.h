@@ -1,5 +1,6 @@
-// The rules: what one statement is, from its tokens, the built-in lists and the catalog. An allow-list: a statement
-// may go to a replica only if it begins as a query or COPY … TO STDOUT and nothing objects.
+// The rules: what one statement is, from its tokens, the built-in lists and the catalog. An
+// allow-list: a statement may go to a replica only if it begins as a query or COPY … TO STDOUT and
+// nothing objects.
 #pragma once
 
 #include "sql/catalog.h"
@@ -29,8 +30,8 @@ class Rules {
   const Catalog* catalog = nullptr;
   FunctionRules functions;
 
-  /// `tokens` is one statement, not empty, without its semicolon. `found` is emptied and filled: calls that turn
-  /// out to be none are taken out of it.
+  /// `tokens` is one statement, not empty, without its semicolon. `found` is emptied and filled:
+  /// calls that turn out to be none are taken out of it.
   void judge(Bytes text, Tokens tokens, Findings& found, Judged& judged);
 
  private:
@@ -46,8 +47,9 @@ class Rules {
   QueryWalker walker_;
 };
 
-/// The end of the statement that begins at `from`: its semicolon, or the end of all. A semicolon inside
-/// parentheses or BEGIN ATOMIC … END separates nothing. `balanced` is false when something stays open.
+/// The end of the statement that begins at `from`: its semicolon, or the end of all. A semicolon
+/// inside parentheses or BEGIN ATOMIC … END separates nothing. `balanced` is false when something
+/// stays open.
 std::size_t statement_end(Tokens tokens, std::size_t from, bool& balanced);
 
 }  // namespace pgweir::sql

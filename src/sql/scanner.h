@@ -1,9 +1,10 @@
-// The lexer: one pass over a text, each piece handed to a sink. Written once and used twice: with a sink that
-// only hashes (the shape, for the cache) and, when the cache does not know the shape, with one that keeps
-// tokens for the rules. No allocation, no recursion, linear time whatever the text is.
+// The lexer: one pass over a text, each piece handed to a sink. Written once and used twice: with a
+// sink that only hashes (the shape, for the cache) and, when the cache does not know the shape,
+// with one that keeps tokens for the rules. No allocation, no recursion, linear time whatever the
+// text is.
 //
-// It cuts a text as PostgreSQL 15 to 18 do; where PostgreSQL would report an error the scan is `broken`, and the
-// statement goes to the primary, whose error message the client then gets.
+// It cuts a text as PostgreSQL 15 to 18 do; where PostgreSQL would report an error the scan is
+// `broken`, and the statement goes to the primary, whose error message the client then gets.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ enum class TokenType : std::uint8_t {
   unicode_name,  ///< U&"…"
   literal,       ///< any string or bit string
   number,
-  parameter,     ///< $1
+  parameter,  ///< $1
   op,
   left_paren,
   right_paren,
@@ -31,8 +32,8 @@ enum class TokenType : std::uint8_t {
   comma,
   dot,
   semicolon,
-  cast,          ///< ::
-  other,         ///< : := and ..
+  cast,   ///< ::
+  other,  ///< : := and ..
 };
 
 enum class ScanEnd : std::uint8_t { complete, broken };
@@ -62,7 +63,8 @@ constexpr std::array<std::uint8_t, 256> make_characters() {
     if (c == ' ' || (c >= '\t' && c <= '\r')) kind |= kSpace;
     kinds[c] = kind;
   }
-  for (char c : {'~', '!', '@', '#', '^', '&', '|', '`', '?', '+', '-', '*', '/', '%', '<', '>', '='}) {
+  for (char c :
+       {'~', '!', '@', '#', '^', '&', '|', '`', '?', '+', '-', '*', '/', '%', '<', '>', '='}) {
     kinds[static_cast<unsigned char>(c)] |= kOperator;
   }
   return kinds;
@@ -75,7 +77,8 @@ inline bool is(char c, std::uint8_t kind) noexcept {
 
 }  // namespace scan_detail
 
-/// What `/* pgweir: … */` says, given what stands between the comment's marks; none when it is no hint of ours.
+/// What `/* pgweir: … */` says, given what stands between the comment's marks; none when it is no
+/// hint of ours.
 Hint parse_hint(Bytes comment) noexcept;
 
 /// A sink has `void token(TokenType, const char* begin, const char* end)` and `void hint(Hint)`.
@@ -83,7 +86,11 @@ template <class Sink>
 class Scanner {
  public:
   Scanner(Bytes text, Dialect dialect, Sink& sink) noexcept
-      : begin_(text.data()), at_(text.data()), end_(text.data() + text.size()), dialect_(dialect), sink_(sink) {}
+      : begin_(text.data()),
+        at_(text.data()),
+        end_(text.data() + text.size()),
+        dialect_(dialect),
+        sink_(sink) {}
 
   ScanEnd run() noexcept {
     using namespace scan_detail;
@@ -128,16 +135,22 @@ class Scanner {
     while (at_ != end_ && is(*at_, kNamePart));
     if (at_ - begin == 1 && at_ != end_ && (*at_ == '\'' || *at_ == '&')) {
       switch (*begin) {
-        case 'e': case 'E':
+        case 'e':
+        case 'E':
           if (*at_ == '\'') return literal(begin, Escapes::backslash);
           break;
-        case 'b': case 'B': case 'x': case 'X':
+        case 'b':
+        case 'B':
+        case 'x':
+        case 'X':
           if (*at_ == '\'') return literal(begin, Escapes::none);
           break;
-        case 'n': case 'N':
+        case 'n':
+        case 'N':
           if (*at_ == '\'') return literal(begin, plain());
           break;
-        case 'u': case 'U':
+        case 'u':
+        case 'U':
           if (*at_ == '&' && peek(1) == '\'') {
             // PostgreSQL refuses these while backslashes are escapes.
             if (!dialect_.standard_conforming_strings) return false;
@@ -191,12 +204,14 @@ class Scanner {
   bool operator_or_comment() noexcept {
     if (*at_ == '-' && peek(1) == '-') return line_comment();
     if (*at_ == '/' && peek(1) == '*') return block_comment();
-    // PostgreSQL takes the longest run, cuts it before a comment, and takes trailing + and - off unless one of
+    // PostgreSQL takes the longest run, cuts it before a comment, and takes trailing + and - off
+    // unless one of
     // ~!@#^&|`?% is in it. A run past kRunMax is an error there, or one-character operators.
     static constexpr int kRunMax = 128;
     const char* begin = at_;
     bool may_end_in_sign = false;
-    for (int n = 0; n < kRunMax && at_ != end_ && scan_detail::is(*at_, scan_detail::kOperator); ++n) {
+    for (int n = 0; n < kRunMax && at_ != end_ && scan_detail::is(*at_, scan_detail::kOperator);
+         ++n) {
       if ((*at_ == '-' && peek(1) == '-') || (*at_ == '/' && peek(1) == '*')) break;
       if (std::strchr("~!@#^&|`?%", *at_) != nullptr) may_end_in_sign = true;
       ++at_;
@@ -210,15 +225,24 @@ class Scanner {
 
   bool other(char c) noexcept {
     switch (c) {
-      case '(': return single(TokenType::left_paren);
-      case ')': return single(TokenType::right_paren);
-      case '[': return single(TokenType::left_bracket);
-      case ']': return single(TokenType::right_bracket);
-      case ',': return single(TokenType::comma);
-      case ';': return single(TokenType::semicolon);
-      case '\'': return literal(at_, plain());
-      case '"': return quoted(TokenType::quoted_name, at_);
-      case '$': return dollar();
+      case '(':
+        return single(TokenType::left_paren);
+      case ')':
+        return single(TokenType::right_paren);
+      case '[':
+        return single(TokenType::left_bracket);
+      case ']':
+        return single(TokenType::right_bracket);
+      case ',':
+        return single(TokenType::comma);
+      case ';':
+        return single(TokenType::semicolon);
+      case '\'':
+        return literal(at_, plain());
+      case '"':
+        return quoted(TokenType::quoted_name, at_);
+      case '$':
+        return dollar();
       case '.':
         if (scan_detail::is(peek(1), scan_detail::kDigit)) return number();
         if (peek(1) == '.') {  // 1..2 is a range, not 1. and .2
@@ -243,7 +267,8 @@ class Scanner {
     return dialect_.standard_conforming_strings ? Escapes::none : Escapes::backslash;
   }
 
-  /// at_ is on the opening quote. A string that is continued on a later line keeps the escapes it began with.
+  /// at_ is on the opening quote. A string that is continued on a later line keeps the escapes it
+  /// began with.
   bool literal(const char* begin, Escapes escapes) noexcept {
     do {
       ++at_;
@@ -255,7 +280,8 @@ class Scanner {
   bool string_body(Escapes escapes) noexcept {
     for (;;) {
       if (escapes == Escapes::none) {
-        const void* quote = at_ == end_ ? nullptr : std::memchr(at_, '\'', static_cast<std::size_t>(end_ - at_));
+        const void* quote =
+            at_ == end_ ? nullptr : std::memchr(at_, '\'', static_cast<std::size_t>(end_ - at_));
         if (quote == nullptr) return false;
         at_ = static_cast<const char*>(quote);
       } else {
@@ -276,8 +302,8 @@ class Scanner {
       ++at_;
     }
   }
-  /// White space and `--` comments with a line end among them, then a quote: the string goes on. Otherwise
-  /// they are skipped, which the caller would do anyway.
+  /// White space and `--` comments with a line end among them, then a quote: the string goes on.
+  /// Otherwise they are skipped, which the caller would do anyway.
   bool continued() noexcept {
     bool line_end = false;
     for (;;) {
@@ -299,7 +325,8 @@ class Scanner {
   bool quoted(TokenType type, const char* begin) noexcept {
     const char* first = ++at_;
     for (;;) {
-      const void* quote = at_ == end_ ? nullptr : std::memchr(at_, '"', static_cast<std::size_t>(end_ - at_));
+      const void* quote =
+          at_ == end_ ? nullptr : std::memchr(at_, '"', static_cast<std::size_t>(end_ - at_));
       if (quote == nullptr) return false;
       at_ = static_cast<const char*>(quote) + 1;
       if (!next_is('"')) break;
@@ -327,7 +354,8 @@ class Scanner {
     const Bytes delimiter(begin, static_cast<std::size_t>(at_ - begin));
     // Linear: a failed comparison from one $ never runs past the next one.
     for (;;) {
-      const void* found = at_ == end_ ? nullptr : std::memchr(at_, '$', static_cast<std::size_t>(end_ - at_));
+      const void* found =
+          at_ == end_ ? nullptr : std::memchr(at_, '$', static_cast<std::size_t>(end_ - at_));
       if (found == nullptr) return false;
       at_ = static_cast<const char*>(found);
       if (static_cast<std::size_t>(end_ - at_) < delimiter.size()) return false;

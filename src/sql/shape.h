@@ -1,5 +1,6 @@
-// The shape of a text: a keyed hash of its tokens without their literals. 128 bits of SipHash-1-3, so that a
-// client who does not know the key can't make a write look like a read that is in the cache.
+// The shape of a text: a keyed hash of its tokens without their literals. 128 bits of SipHash-1-3,
+// so that a client who does not know the key can't make a write look like a read that is in the
+// cache.
 #pragma once
 
 #include <bit>
@@ -67,23 +68,27 @@ class SipHash {
   std::uint64_t words_ = 0;
 };
 
-/// Takes tokens and hashes what makes the shape. Each word that is fed has its kind in the top byte and up to
-/// seven bytes below, so that two lists of tokens never give the same words.
+/// Takes tokens and hashes what makes the shape. Each word that is fed has its kind in the top byte
+/// and up to seven bytes below, so that two lists of tokens never give the same words.
 class ShapeSink {
  public:
-  ShapeSink(ShapeKey key, Dialect dialect, Bytes text) noexcept : hash_(key), end_(text.data() + text.size()) {
+  ShapeSink(ShapeKey key, Dialect dialect, Bytes text) noexcept
+      : hash_(key), end_(text.data() + text.size()) {
     hash_.word(dialect.standard_conforming_strings ? 1 : 0);
   }
 
   void token(TokenType type, const char* begin, const char* end) noexcept {
     switch (type) {
-      case TokenType::name: return name(begin, end);
+      case TokenType::name:
+        return name(begin, end);
       case TokenType::quoted_name:
       case TokenType::unicode_name:
-      case TokenType::op: return bytes(type, begin, end);
+      case TokenType::op:
+        return bytes(type, begin, end);
       case TokenType::literal:
       case TokenType::number:
-      case TokenType::parameter: return value(type);
+      case TokenType::parameter:
+        return value(type);
       case TokenType::left_paren: {
         const bool after_in = list_ == List::in;
         close_list();
@@ -124,7 +129,9 @@ class ShapeSink {
   static constexpr std::uint64_t kHintTag = 0x82ULL << 56;
   static constexpr std::uint64_t kSevenBytes = (1ULL << 56) - 1;
 
-  static std::uint64_t tag(TokenType type) noexcept { return (static_cast<std::uint64_t>(type) + 1) << 56; }
+  static std::uint64_t tag(TokenType type) noexcept {
+    return (static_cast<std::uint64_t>(type) + 1) << 56;
+  }
 
   void close_list() noexcept {
     // A comma that was held back, and nothing to be taken together with it behind it.

@@ -23,7 +23,8 @@ std::vector<Bytes> split_statements(Bytes script, Dialect dialect) {
     at = end + 1;
   }
   const bool something_left = broken || (!tokens.empty() && tokens.back().begin >= from);
-  if (something_left && !trimmed(script.substr(from)).empty()) statements.push_back(trimmed(script.substr(from)));
+  if (something_left && !trimmed(script.substr(from)).empty())
+    statements.push_back(trimmed(script.substr(from)));
   return statements;
 }
 

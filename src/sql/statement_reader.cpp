@@ -69,8 +69,8 @@ Reading StatementReader::read() {
   while (first < tokens_.size() && tokens_[first].type == TokenType::left_paren) ++first;
   if (first > 0) {
     const Word inner = first < tokens_.size() ? tokens_[first].word : Word::none;
-    const bool is_query =
-        inner == Word::select || inner == Word::values || inner == Word::table || inner == Word::with;
+    const bool is_query = inner == Word::select || inner == Word::values || inner == Word::table ||
+                          inner == Word::with;
     if (is_query) return query();
     not_understood();
     return Reading::runs;
@@ -88,50 +88,93 @@ Reading StatementReader::read() {
     case Word::delete_:
     case Word::merge:
       return modification();
-    case Word::copy: return copy();
-    case Word::explain: return explain();
-    case Word::prepare: return prepare();
-    case Word::create: return create();
-    case Word::declare: return declare();
-    case Word::begin: begin(); break;
-    case Word::start: word() == Word::transaction ? begin() : not_understood(); break;
-    case Word::commit: end_transaction(TransactionStep::commit); break;
-    case Word::end: end_transaction(TransactionStep::commit); break;
+    case Word::copy:
+      return copy();
+    case Word::explain:
+      return explain();
+    case Word::prepare:
+      return prepare();
+    case Word::create:
+      return create();
+    case Word::declare:
+      return declare();
+    case Word::begin:
+      begin();
+      break;
+    case Word::start:
+      word() == Word::transaction ? begin() : not_understood();
+      break;
+    case Word::commit:
+      end_transaction(TransactionStep::commit);
+      break;
+    case Word::end:
+      end_transaction(TransactionStep::commit);
+      break;
     case Word::abort:
-    case Word::rollback: rollback(); break;
+    case Word::rollback:
+      rollback();
+      break;
     case Word::savepoint:
     case Word::release:
       be(Kind::transaction_control, Cause::transaction_control);
       statement_.transaction = TransactionStep::savepoint;
       break;
-    case Word::set: set(); break;
-    case Word::reset: reset(); break;
-    case Word::discard: discard(); break;
-    case Word::deallocate: deallocate(); break;
+    case Word::set:
+      set();
+      break;
+    case Word::reset:
+      reset();
+      break;
+    case Word::discard:
+      discard();
+      break;
+    case Word::deallocate:
+      deallocate();
+      break;
     case Word::execute:
       opaque(SessionStep::execute);
       statement_.may_commit = false;
       statement_.object = name();
       break;
-    case Word::listen: listen(SessionStep::listen); break;
-    case Word::unlisten: listen(SessionStep::unlisten); break;
+    case Word::listen:
+      listen(SessionStep::listen);
+      break;
+    case Word::unlisten:
+      listen(SessionStep::unlisten);
+      break;
     case Word::fetch:
     case Word::move:
-    case Word::close: cursor(); break;
-    case Word::load: set_step(SessionStep::load); break;
+    case Word::close:
+      cursor();
+      break;
+    case Word::load:
+      set_step(SessionStep::load);
+      break;
     case Word::do_:
-    case Word::call: opaque(SessionStep::opaque); break;
-    case Word::show: show(); break;
-    case Word::truncate: truncate(); break;
-    case Word::refresh: refresh(); break;
+    case Word::call:
+      opaque(SessionStep::opaque);
+      break;
+    case Word::show:
+      show();
+      break;
+    case Word::truncate:
+      truncate();
+      break;
+    case Word::refresh:
+      refresh();
+      break;
     case Word::notify:
-    case Word::lock: utility(); break;
+    case Word::lock:
+      utility();
+      break;
     case Word::vacuum:
     case Word::analyze:
     case Word::analyse:
     case Word::cluster:
     case Word::reindex:
-    case Word::checkpoint: maintenance(); break;
+    case Word::checkpoint:
+      maintenance();
+      break;
     case Word::alter:
     case Word::drop:
     case Word::comment:
@@ -139,8 +182,12 @@ Reading StatementReader::read() {
     case Word::revoke:
     case Word::security:
     case Word::reassign:
-    case Word::import: ddl(); break;
-    default: not_understood(); break;
+    case Word::import:
+      ddl();
+      break;
+    default:
+      not_understood();
+      break;
   }
   return Reading::runs;
 }
@@ -170,10 +217,13 @@ Reading StatementReader::modification() {
   return Reading::runs;
 }
 
-/// COPY [BINARY] table [(columns)] | (query) FROM|TO file | PROGRAM command | STDIN | STDOUT [options] [WHERE …]
+/// COPY [BINARY] table [(columns)] | (query) FROM|TO file | PROGRAM command | STDIN | STDOUT
+/// [options] [WHERE …]
 Reading StatementReader::copy() {
   be(Kind::write, Cause::write);
-  if (word() == Word::binary && !(at_ + 1 < tokens_.size() && tokens_[at_ + 1].type == TokenType::dot)) ++at_;
+  if (word() == Word::binary &&
+      !(at_ + 1 < tokens_.size() && tokens_[at_ + 1].type == TokenType::dot))
+    ++at_;
   RelationName table;
   const bool is_query = type_is(TokenType::left_paren);
   if (is_query) {
@@ -192,19 +242,23 @@ Reading StatementReader::copy() {
     return Reading::runs;
   }
   ++at_;
-  const bool by_protocol = word() == Word::stdin_ || word() == Word::stdout_;  // Either word, in both directions.
+  const bool by_protocol =
+      word() == Word::stdin_ || word() == Word::stdout_;  // Either word, in both directions.
   if (to) {
     if (!is_query) {
       found_.add_read(std::move(table));
       found_.copies_relation = true;
     }
-    const bool harmless = by_protocol && !found_.modifies && !found_.locks_rows && !found_.select_into;
+    const bool harmless =
+        by_protocol && !found_.modifies && !found_.locks_rows && !found_.select_into;
     if (harmless) be(Kind::read, Cause::none);
     return Reading::runs;
   }
   statement_.copy_in = by_protocol;
-  if (is_query) found_.broken = true;
-  else found_.add_write(std::move(table));
+  if (is_query)
+    found_.broken = true;
+  else
+    found_.add_write(std::move(table));
   for (std::size_t i = at_; i < tokens_.size() && !found_.broken; ++i) {
     if (tokens_[i].word == Word::where) {
       walker_.walk(text_, tokens_, i + 1, found_);
@@ -214,8 +268,8 @@ Reading StatementReader::copy() {
   return Reading::runs;
 }
 
-/// EXPLAIN [ANALYZE] [VERBOSE] | EXPLAIN (options) statement. Whether `(ANALYZE x)` runs it may hang on a
-/// literal, so the word alone counts.
+/// EXPLAIN [ANALYZE] [VERBOSE] | EXPLAIN (options) statement. Whether `(ANALYZE x)` runs it may
+/// hang on a literal, so the word alone counts.
 Reading StatementReader::explain() {
   bool analyze = false;
   if (type_is(TokenType::left_paren) && word(1) != Word::select && word(1) != Word::values &&
@@ -248,7 +302,8 @@ Reading StatementReader::explain() {
     statement_ = {};
     found_.broken = broken;
   }
-  be(Kind::utility, statement_.cause == Cause::none || !analyze ? Cause::server_view : statement_.cause);
+  be(Kind::utility,
+     statement_.cause == Cause::none || !analyze ? Cause::server_view : statement_.cause);
   return analyze ? reading : Reading::does_not_run;
 }
 
@@ -318,8 +373,10 @@ void StatementReader::set() {
     return;
   }
   // SESSION may also begin SESSION AUTHORIZATION.
-  if (word() == Word::session && word(1) != Word::authorization) accept(Word::session);
-  else if (accept(Word::local)) step = SessionStep::set_local;
+  if (word() == Word::session && word(1) != Word::authorization)
+    accept(Word::session);
+  else if (accept(Word::local))
+    step = SessionStep::set_local;
   set_step(step);
 
   if (word() == Word::transaction) return set_transaction_words();
@@ -327,8 +384,9 @@ void StatementReader::set() {
     statement_.object = object;
     statement_.value = rest();
     const bool single = tokens_.size() == at_ + 1;
-    const bool reset = at_end() || (single && (word() == Word::default_ ||
-                                               (object == "timezone" && word() == Word::local)));
+    const bool reset =
+        at_end() ||
+        (single && (word() == Word::default_ || (object == "timezone" && word() == Word::local)));
     if (reset && step == SessionStep::set) {
       statement_.session = SessionStep::reset;
       statement_.value.clear();
@@ -355,7 +413,8 @@ void StatementReader::set() {
     return value_of("timezone");
   }
   if (accept(Word::names)) return value_of("client_encoding");
-  if (word() == Word::schema && at_ + 1 < tokens_.size() && tokens_[at_ + 1].type == TokenType::literal) {
+  if (word() == Word::schema && at_ + 1 < tokens_.size() &&
+      tokens_[at_ + 1].type == TokenType::literal) {
     ++at_;
     return value_of("search_path");
   }
@@ -365,15 +424,18 @@ void StatementReader::set() {
   }
   // Settings are found whatever their case, also between quotes.
   const std::string object = to_lower(name());
-  const bool assigns = word() == Word::to || (type_is(TokenType::op) && text_of(text_, tokens_[at_]) == "=");
+  const bool assigns =
+      word() == Word::to || (type_is(TokenType::op) && text_of(text_, tokens_[at_]) == "=");
   if (object.empty() || !(assigns || word() == Word::from)) return not_understood();
   if (assigns) ++at_;
   value_of(object);
   if (step == SessionStep::set) {
     if (object == "role") statement_.session = SessionStep::set_role;
-    if (object == "session_authorization") statement_.session = SessionStep::set_session_authorization;
+    if (object == "session_authorization")
+      statement_.session = SessionStep::set_session_authorization;
     if (object == "seed") statement_.session = SessionStep::seed;
-    const bool of_transaction = object == "transaction_isolation" || object == "transaction_read_only" ||
+    const bool of_transaction = object == "transaction_isolation" ||
+                                object == "transaction_read_only" ||
                                 object == "transaction_deferrable";
     if (of_transaction) set_transaction_words();
   }
@@ -422,7 +484,8 @@ Reading StatementReader::declare() {
   set_step(SessionStep::cursor);
   statement_.object = name();
   for (; !at_end(); ++at_) {
-    if (word() == Word::with && word(1) == Word::hold) statement_.session = SessionStep::hold_cursor;
+    if (word() == Word::with && word(1) == Word::hold)
+      statement_.session = SessionStep::hold_cursor;
     if (word() == Word::for_) break;
   }
   if (!accept(Word::for_)) {
@@ -433,8 +496,8 @@ Reading StatementReader::declare() {
   return Reading::runs;
 }
 
-/// FETCH and MOVE name the cursor last, CLOSE alone. What the cursor's query does was counted at DECLARE; a cursor that
-/// a function returned may do anything.
+/// FETCH and MOVE name the cursor last, CLOSE alone. What the cursor's query does was counted at
+/// DECLARE; a cursor that a function returned may do anything.
 void StatementReader::cursor() {
   set_step(SessionStep::cursor);
   judged_.reads.all = judged_.writes.all = tokens_[0].word != Word::close;
@@ -445,17 +508,19 @@ void StatementReader::cursor() {
 void StatementReader::show() {
   be(Kind::utility, Cause::server_view);
   statement_.show = true;
-  if (word() == Word::time && word(1) == Word::zone) statement_.object = "timezone";
-  else if (word() == Word::transaction) statement_.object = "transaction_isolation";
-  else if (word() == Word::session && word(1) == Word::authorization) statement_.object = "session_authorization";
-  else statement_.object = to_lower(name());
+  if (word() == Word::time && word(1) == Word::zone)
+    statement_.object = "timezone";
+  else if (word() == Word::transaction)
+    statement_.object = "transaction_isolation";
+  else if (word() == Word::session && word(1) == Word::authorization)
+    statement_.object = "session_authorization";
+  else
+    statement_.object = to_lower(name());
 }
 
 // ---------------------------------------------------------------- the rest
 
-void StatementReader::utility() {
-  be(Kind::utility, Cause::write);
-}
+void StatementReader::utility() { be(Kind::utility, Cause::write); }
 
 void StatementReader::opaque(SessionStep step) {
   be(step == SessionStep::execute ? Kind::unknown : Kind::write, Cause::write);
@@ -512,7 +577,8 @@ void StatementReader::maintenance() {
     accept(Word::concurrently);
   }
   while (!at_end() && tokens_[at_].type == TokenType::name &&
-         (word() == Word::verbose || word() == Word::analyze || word() == Word::full || word() == Word::freeze)) {
+         (word() == Word::verbose || word() == Word::analyze || word() == Word::full ||
+          word() == Word::freeze)) {
     ++at_;
   }
   relation_list();
@@ -524,8 +590,10 @@ Reading StatementReader::create() {
   const auto peek = [&] { return i < tokens_.size() ? tokens_[i].word : Word::none; };
   if (peek() == Word::or_) i += 2;
   if (peek() == Word::local || peek() == Word::global) ++i;
-  if (peek() == Word::temp || peek() == Word::temporary) statement_.session = SessionStep::temp_table;
-  const bool in_temp_schema = !found_.writes.empty() && found_.writes.front().schema.starts_with("pg_temp");
+  if (peek() == Word::temp || peek() == Word::temporary)
+    statement_.session = SessionStep::temp_table;
+  const bool in_temp_schema =
+      !found_.writes.empty() && found_.writes.front().schema.starts_with("pg_temp");
   if (in_temp_schema) statement_.session = SessionStep::temp_table;
 
   // CREATE TABLE … AS and CREATE MATERIALIZED VIEW … AS run a query.
@@ -539,7 +607,9 @@ Reading StatementReader::create() {
     std::size_t query_at = i + 1;
     while (query_at < tokens_.size() && tokens_[query_at].type == TokenType::left_paren) ++query_at;
     const Word first = query_at < tokens_.size() ? tokens_[query_at].word : Word::none;
-    if (first != Word::select && first != Word::values && first != Word::table && first != Word::with) break;
+    if (first != Word::select && first != Word::values && first != Word::table &&
+        first != Word::with)
+      break;
     // WITH [NO] DATA at the end belongs to CREATE.
     std::size_t end = tokens_.size();
     if (end > 2 && tokens_[end - 1].word == Word::data) {
@@ -560,7 +630,8 @@ void StatementReader::ddl() {
     statement_.is_ddl = false;
     return;
   }
-  // These commit inside, or can't run in a transaction at all, and may leave something when they fail.
+  // These commit inside, or can't run in a transaction at all, and may leave something when they
+  // fail.
   statement_.may_commit = has_word(1, Word::concurrently) || word() == Word::database ||
                           word() == Word::tablespace || word() == Word::subscription;
   ddl_relations();
@@ -570,7 +641,8 @@ void StatementReader::ddl() {
 void StatementReader::ddl_relations() {
   const std::size_t begin_at = at_;
   const Word verb = tokens_[0].word;
-  const bool on = verb == Word::comment || verb == Word::security || verb == Word::grant || verb == Word::revoke;
+  const bool on = verb == Word::comment || verb == Word::security || verb == Word::grant ||
+                  verb == Word::revoke;
   for (; !at_end(); ++at_) {
     const Word here = word();
     const bool relation = here == Word::table || here == Word::view || here == Word::sequence;
@@ -589,12 +661,15 @@ void StatementReader::ddl_relations() {
     if (on_table) {
       const bool statistics = here == Word::statistics;
       const bool rule = here == Word::rule;
-      const Word mark = statistics ? Word::from : rule && verb == Word::create ? Word::to : Word::on;
+      const Word mark = statistics                     ? Word::from
+                        : rule && verb == Word::create ? Word::to
+                                                       : Word::on;
       while (!at_end() && word() != mark) ++at_;
       if (!at_end()) ++at_;
       break;
     }
-    const bool other_object = type_is(TokenType::left_paren) || here == Word::schema || here == Word::database;
+    const bool other_object =
+        type_is(TokenType::left_paren) || here == Word::schema || here == Word::database;
     if (other_object) at_ = tokens_.size() - 1;
   }
   accept(Word::concurrently);

@@ -1,4 +1,5 @@
-// Reads what kind of statement it is from its first words, and what the statement does to transaction and session.
+// Reads what kind of statement it is from its first words, and what the statement does to
+// transaction and session.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,12 @@ enum class Reading : std::uint8_t { runs, does_not_run };
 class StatementReader {
  public:
   StatementReader(Bytes text, Tokens tokens, QueryWalker& walker, Findings& found, Judged& judged)
-      : text_(text), tokens_(tokens), walker_(walker), found_(found), judged_(judged), statement_(judged.statement) {}
+      : text_(text),
+        tokens_(tokens),
+        walker_(walker),
+        found_(found),
+        judged_(judged),
+        statement_(judged.statement) {}
 
   /// Fills statement, `found` and what needs no look at a catalog.
   Reading read();
@@ -24,7 +30,8 @@ class StatementReader {
  private:
   Word word(std::size_t ahead = 0) const;
   bool accept(Word word);
-  /// A name in the folded form of a setting, channel, cursor, prepared statement: its parts joined by dots.
+  /// A name in the folded form of a setting, channel, cursor, prepared statement: its parts joined
+  /// by dots.
   std::string name();
   bool at_end() const { return at_ >= tokens_.size(); }
   bool type_is(TokenType type) const { return at_ < tokens_.size() && tokens_[at_].type == type; }

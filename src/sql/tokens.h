@@ -16,7 +16,7 @@ struct Token {
   std::uint32_t begin = 0;
   std::uint32_t size = 0;
   TokenType type = TokenType::other;
-  Word word = Word::none;               ///< of an unquoted name
+  Word word = Word::none;  ///< of an unquoted name
   WordKind kind = WordKind::name;
 };
 
@@ -25,10 +25,13 @@ using Tokens = std::span<const Token>;
 class TokenSink {
  public:
   /// `tokens` is emptied and filled; its memory is the caller's to keep.
-  TokenSink(Bytes text, std::vector<Token>& tokens) : text_(text), tokens_(tokens) { tokens_.clear(); }
+  TokenSink(Bytes text, std::vector<Token>& tokens) : text_(text), tokens_(tokens) {
+    tokens_.clear();
+  }
 
   void token(TokenType type, const char* begin, const char* end) {
-    Token token{static_cast<std::uint32_t>(begin - text_.data()), static_cast<std::uint32_t>(end - begin), type};
+    Token token{static_cast<std::uint32_t>(begin - text_.data()),
+                static_cast<std::uint32_t>(end - begin), type};
     if (type == TokenType::name) {
       const WordEntry& entry = find_word(Bytes(begin, token.size));
       token.word = entry.word;
@@ -48,7 +51,9 @@ class TokenSink {
   Hint hint_ = Hint::none;
 };
 
-inline Bytes text_of(Bytes text, const Token& token) noexcept { return text.substr(token.begin, token.size); }
+inline Bytes text_of(Bytes text, const Token& token) noexcept {
+  return text.substr(token.begin, token.size);
+}
 inline bool is_any_name(const Token& token) noexcept {
   return token.type == TokenType::name || token.type == TokenType::quoted_name ||
          token.type == TokenType::unicode_name;

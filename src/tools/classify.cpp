@@ -16,16 +16,20 @@ namespace {
 constexpr std::string_view kUsage =
     "usage: pgweir classify [--jsonl] [--catalog URL] [--no-standard-conforming-strings] [FILE]\n"
     "\n"
-    "Prints one JSON object for each SQL statement of FILE (or of standard input): where it would go and why.\n"
-    "  --jsonl        each line of the input is a JSON object with the statement in the field \"sql\"\n"
-    "  --catalog URL  read the catalog of this database first (postgresql://user@host/dbname); without it\n"
+    "Prints one JSON object for each SQL statement of FILE (or of standard input): where it would "
+    "go and why.\n"
+    "  --jsonl        each line of the input is a JSON object with the statement in the field "
+    "\"sql\"\n"
+    "  --catalog URL  read the catalog of this database first (postgresql://user@host/dbname); "
+    "without it\n"
     "                 functions that are not built in are unknown, and go to the primary\n"
     "  --no-standard-conforming-strings\n"
     "                 read '...' as with standard_conforming_strings = off\n";
 
 constexpr std::size_t kCacheEntries = 10'000;
 
-/// Shapes are to be compared between runs, and nobody attacks the cache of a tool: the same key each time.
+/// Shapes are to be compared between runs, and nobody attacks the cache of a tool: the same key
+/// each time.
 class FixedKey final : public Random {
  public:
   void fill(std::span<char> bytes) noexcept override {
@@ -103,11 +107,14 @@ class Classify {
   Classify(const Options& options, std::ostream& out, std::ostream& err)
       : options_(options), out_(out), err_(err), classifier_(key_, kCacheEntries) {}
 
-  void use_catalog(std::shared_ptr<const sql::Catalog> catalog) { classifier_.use_catalog(std::move(catalog)); }
+  void use_catalog(std::shared_ptr<const sql::Catalog> catalog) {
+    classifier_.use_catalog(std::move(catalog));
+  }
 
   int script(std::istream& in) {
     const std::string text{std::istreambuf_iterator<char>(in), {}};
-    for (std::string_view statement : sql::split_statements(text, options_.dialect)) print(statement);
+    for (std::string_view statement : sql::split_statements(text, options_.dialect))
+      print(statement);
     return 0;
   }
 
@@ -123,7 +130,8 @@ class Classify {
         continue;
       }
       const std::string why = sql ? "the object has no field \"sql\"" : sql.error().text();
-      err_ << concat({"pgweir classify: ", options_.file, ":", std::to_string(number), ": ", why, "\n"});
+      err_ << concat(
+          {"pgweir classify: ", options_.file, ":", std::to_string(number), ": ", why, "\n"});
       code = 1;
     }
     return code;
@@ -156,8 +164,11 @@ std::string classification_json(std::string_view sql, const sql::StatementClass&
   std::string out = "{\"sql\":";
   append_json_string(out, sql);
   out += concat({",\"route\":\"", replica ? "replica" : "primary", "\",\"reason\":\"",
-                 by_hint ? "hint" : replica ? "read" : to_string(statement.cause), "\",\"class\":\"",
-                 to_string(statement.kind), "\",\"shape\":\"", hex(statement.shape), "\""});
+                 by_hint   ? "hint"
+                 : replica ? "read"
+                           : to_string(statement.cause),
+                 "\",\"class\":\"", to_string(statement.kind), "\",\"shape\":\"",
+                 hex(statement.shape), "\""});
   append_names(out, "tables_read", statement.tables_read);
   append_names(out, "tables_written", statement.tables_written);
   append_names(out, "functions", statement.functions);
@@ -165,8 +176,8 @@ std::string classification_json(std::string_view sql, const sql::StatementClass&
   return out;
 }
 
-int classify_main(std::span<const std::string_view> args, std::istream& in, std::ostream& out, std::ostream& err,
-                  CatalogLoader* loader) {
+int classify_main(std::span<const std::string_view> args, std::istream& in, std::ostream& out,
+                  std::ostream& err, CatalogLoader* loader) {
   const Result<Options> options = parse(args);
   if (!options) return fail(err, concat({options.error().text(), "\n", kUsage}), 2);
   if (options->help) {
@@ -175,7 +186,8 @@ int classify_main(std::span<const std::string_view> args, std::istream& in, std:
   }
   Classify classify(*options, out, err);
   if (!options->catalog.empty()) {
-    if (loader == nullptr) return fail(err, "--catalog: this program was built without connections", 1);
+    if (loader == nullptr)
+      return fail(err, "--catalog: this program was built without connections", 1);
     Result<std::shared_ptr<const sql::Catalog>> catalog = loader->load(options->catalog);
     if (!catalog) return fail(err, concat({"--catalog: ", catalog.error().text()}), 1);
     classify.use_catalog(*std::move(catalog));

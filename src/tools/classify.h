@@ -1,5 +1,5 @@
-// tools: the subcommands of the program that need no pooler. `pgweir classify` says for each statement of a file where
-// it would go, by text and catalog alone.
+// tools: the subcommands of the program that need no pooler. `pgweir classify` says for each
+// statement of a file where it would go, by text and catalog alone.
 #pragma once
 
 #include <iosfwd>
@@ -22,15 +22,17 @@ class CatalogLoader {
   virtual Result<std::shared_ptr<const sql::Catalog>> load(std::string_view url) = 0;
 };
 
-/// `pgweir classify [--jsonl] [--catalog URL] [--no-standard-conforming-strings] [FILE]`; `args` are those behind the
-/// subcommand. Reads `in` when no file is named or it is `-`; writes one JSON object for each statement to `out`. Returns
-/// the exit code: 0, 1 when something could not be read (said in `err`), 2 for a wrong command line.
-int classify_main(std::span<const std::string_view> args, std::istream& in, std::ostream& out, std::ostream& err,
-                  CatalogLoader* loader);
+/// `pgweir classify [--jsonl] [--catalog URL] [--no-standard-conforming-strings] [FILE]`; `args`
+/// are those behind the subcommand. Reads `in` when no file is named or it is `-`; writes one JSON
+/// object for each statement to `out`. Returns the exit code: 0, 1 when something could not be read
+/// (said in `err`), 2 for a wrong command line.
+int classify_main(std::span<const std::string_view> args, std::istream& in, std::ostream& out,
+                  std::ostream& err, CatalogLoader* loader);
 
-/// One line of the output, without its end: {"sql":…,"route":…,"reason":…,"class":…,"shape":…,"tables_read":[…],
-/// "tables_written":[…],"functions":[…]}. The route is what the text asks for: a hint is followed, levels and lag
-/// are not known here.
+/// One line of the output, without its end:
+/// {"sql":…,"route":…,"reason":…,"class":…,"shape":…,"tables_read":[…],
+/// "tables_written":[…],"functions":[…]}. The route is what the text asks for: a hint is followed,
+/// levels and lag are not known here.
 std::string classification_json(std::string_view sql, const sql::StatementClass& statement);
 
 }  // namespace pgweir::tools

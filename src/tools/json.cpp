@@ -15,9 +15,12 @@ std::size_t utf8_length(std::string_view text) {
   const unsigned first = byte(0);
   std::size_t length = 0;
   if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) length = 2;
-  else if (first >= 0xE0 && first <= 0xEF) length = 3;
-  else if (first >= 0xF0 && first <= 0xF4) length = 4;
+  if (first >= 0xC2 && first <= 0xDF)
+    length = 2;
+  else if (first >= 0xE0 && first <= 0xEF)
+    length = 3;
+  else if (first >= 0xF0 && first <= 0xF4)
+    length = 4;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0U) != 0x80U) return 0;
@@ -80,7 +83,8 @@ class Reader {
 
  private:
   Error fail(std::string_view expected) const {
-    return Error(concat({"byte ", std::to_string(size_ - rest_.size() + 1), ": expected ", expected}));
+    return Error(
+        concat({"byte ", std::to_string(size_ - rest_.size() + 1), ": expected ", expected}));
   }
 
   bool take(char c) {
@@ -89,7 +93,8 @@ class Reader {
     return true;
   }
   void skip_space() {
-    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\t' || rest_[0] == '\r' || rest_[0] == '\n')) {
+    while (!rest_.empty() &&
+           (rest_[0] == ' ' || rest_[0] == '\t' || rest_[0] == '\r' || rest_[0] == '\n')) {
       rest_.remove_prefix(1);
     }
   }
@@ -98,13 +103,20 @@ class Reader {
     if (depth > kDepthMax || rest_.empty()) return false;
     std::string ignored;
     switch (rest_.front()) {
-      case '"': return string(ignored);
-      case '{': return list('}', depth);
-      case '[': return list(']', depth);
-      case 't': return word("true");
-      case 'f': return word("false");
-      case 'n': return word("null");
-      default: return number();
+      case '"':
+        return string(ignored);
+      case '{':
+        return list('}', depth);
+      case '[':
+        return list(']', depth);
+      case 't':
+        return word("true");
+      case 'f':
+        return word("false");
+      case 'n':
+        return word("null");
+      default:
+        return number();
     }
   }
   bool word(std::string_view text) {
@@ -170,14 +182,30 @@ class Reader {
     const char c = rest_.front();
     rest_.remove_prefix(1);
     switch (c) {
-      case '"': case '\\': case '/': out += c; return true;
-      case 'b': out += '\b'; return true;
-      case 'f': out += '\f'; return true;
-      case 'n': out += '\n'; return true;
-      case 'r': out += '\r'; return true;
-      case 't': out += '\t'; return true;
-      case 'u': break;
-      default: return false;
+      case '"':
+      case '\\':
+      case '/':
+        out += c;
+        return true;
+      case 'b':
+        out += '\b';
+        return true;
+      case 'f':
+        out += '\f';
+        return true;
+      case 'n':
+        out += '\n';
+        return true;
+      case 'r':
+        out += '\r';
+        return true;
+      case 't':
+        out += '\t';
+        return true;
+      case 'u':
+        break;
+      default:
+        return false;
     }
     std::uint32_t code = 0;
     if (!hex4(code) || (code >= 0xDC00 && code < 0xE000)) return false;
@@ -195,9 +223,12 @@ class Reader {
     for (int i = 0; i < 4; ++i) {
       const char c = rest_[static_cast<std::size_t>(i)];
       const char low = static_cast<char>(c | 0x20);
-      if (c >= '0' && c <= '9') code = code * 16 + static_cast<std::uint32_t>(c - '0');
-      else if (low >= 'a' && low <= 'f') code = code * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
-      else return false;
+      if (c >= '0' && c <= '9')
+        code = code * 16 + static_cast<std::uint32_t>(c - '0');
+      else if (low >= 'a' && low <= 'f')
+        code = code * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
+      else
+        return false;
     }
     rest_.remove_prefix(4);
     return true;

@@ -1,4 +1,5 @@
-// Nanoseconds for the class of a usual statement that the cache knows, and for one that it does not.
+// Nanoseconds for the class of a usual statement that the cache knows, and for one that it does
+// not.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -45,7 +46,8 @@ int main() {
       {"update", "UPDATE pgbench_accounts SET abalance = abalance + -3215 WHERE aid = 71124;"},
       {"join and group",
        "SELECT u.id, u.name, count(o.id) FROM users u LEFT JOIN orders o ON o.user_id = u.id "
-       "WHERE u.active AND o.total > 100 GROUP BY u.id, u.name HAVING count(o.id) > 3 ORDER BY 3 DESC LIMIT 20"},
+       "WHERE u.active AND o.total > 100 GROUP BY u.id, u.name HAVING count(o.id) > 3 ORDER BY 3 "
+       "DESC LIMIT 20"},
       {"set (never cached)", "SET statement_timeout = '5s'"},
       {"IN list of 1000", in_list},
   };

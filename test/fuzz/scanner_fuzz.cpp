@@ -1,5 +1,5 @@
-// The lexer over any bytes: tokens lie in order inside the text, both of its users agree on what is broken, and a
-// script's pieces are pieces of the script.
+// The lexer over any bytes: tokens lie in order inside the text, both of its users agree on what is
+// broken, and a script's pieces are pieces of the script.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -38,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     demand(from <= text.size());
   }
   for (Bytes piece : split_statements(text, dialect)) {
-    demand(!piece.empty() && piece.data() >= text.data() && piece.data() + piece.size() <= text.data() + text.size());
+    demand(!piece.empty() && piece.data() >= text.data() &&
+           piece.data() + piece.size() <= text.data() + text.size());
   }
   return 0;
 }

@@ -1,6 +1,6 @@
-// Texts of one shape have one class. Each input is judged, then rewritten with other literals, other white space and no
-// comments, and judged again by a classifier that has not seen it: shape and class must be the same, for
-// that is what the cache relies on.
+// Texts of one shape have one class. Each input is judged, then rewritten with other literals,
+// other white space and no comments, and judged again by a classifier that has not seen it: shape
+// and class must be the same, for that is what the cache relies on.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -40,9 +40,15 @@ std::string rewritten(Bytes text, const std::vector<Token>& tokens) {
   std::string out;
   for (const Token& token : tokens) {
     switch (token.type) {
-      case TokenType::literal: out += " 'other'"; break;
-      case TokenType::number: out += " 42"; break;
-      case TokenType::parameter: out += " $7"; break;
+      case TokenType::literal:
+        out += " 'other'";
+        break;
+      case TokenType::number:
+        out += " 42";
+        break;
+      case TokenType::parameter:
+        out += " $7";
+        break;
       case TokenType::dot:
       case TokenType::other:
       case TokenType::op:
@@ -67,7 +73,8 @@ std::string rewritten(Bytes text, const std::vector<Token>& tokens) {
 bool same(const std::vector<FunctionName>& a, const std::vector<FunctionName>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].schema != b[i].schema || a[i].name != b[i].name || a[i].arguments != b[i].arguments) return false;
+    if (a[i].schema != b[i].schema || a[i].name != b[i].name || a[i].arguments != b[i].arguments)
+      return false;
   }
   return true;
 }
@@ -75,11 +82,13 @@ bool same(const std::vector<FunctionName>& a, const std::vector<FunctionName>& b
 void check(const StatementClass& judged) {
   demand((judged.target == Target::replica) == (judged.cause == Cause::none));
   for (const Statement& statement : judged.statements) {
-    demand(judged.target == Target::primary || (statement.cause == Cause::none && statement.kind == Kind::read));
+    demand(judged.target == Target::primary ||
+           (statement.cause == Cause::none && statement.kind == Kind::read));
   }
   if (judged.target != Target::replica) return;
   demand(judged.writes.empty() && judged.tables_written.empty());
-  demand(!judged.has_session_step && !judged.has_transaction_step && !judged.may_commit && !judged.is_ddl);
+  demand(!judged.has_session_step && !judged.has_transaction_step && !judged.may_commit &&
+         !judged.is_ddl);
 }
 
 }  // namespace
@@ -98,11 +107,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (text.find("pgweir:") != Bytes::npos && sink.seen_hint() != Hint::none) return 0;
   const auto other = fresh(rewritten(text, tokens), dialect);
   demand(other->shape == judged->shape);
-  demand(other->target == judged->target && other->cause == judged->cause && other->kind == judged->kind);
-  demand(other->tables_read == judged->tables_read && other->tables_written == judged->tables_written);
-  demand(other->statements.size() == judged->statements.size() && same(other->functions, judged->functions));
+  demand(other->target == judged->target && other->cause == judged->cause &&
+         other->kind == judged->kind);
+  demand(other->tables_read == judged->tables_read &&
+         other->tables_written == judged->tables_written);
+  demand(other->statements.size() == judged->statements.size() &&
+         same(other->functions, judged->functions));
   demand(other->reads.keys == judged->reads.keys && other->writes.keys == judged->writes.keys);
   demand(other->reads.all == judged->reads.all && other->writes.all == judged->writes.all);
-  demand(other->has_session_step == judged->has_session_step && other->depends_on_literal == judged->depends_on_literal);
+  demand(other->has_session_step == judged->has_session_step &&
+         other->depends_on_literal == judged->depends_on_literal);
   return 0;
 }

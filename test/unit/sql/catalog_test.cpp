@@ -11,11 +11,13 @@ namespace {
 std::shared_ptr<HandCatalog> catalog() {
   auto made = std::make_shared<HandCatalog>();
   made->table("t").table("users");
-  made->relations["view"] = {.known = true, .on_replicas = true, .is_view = true, .reads_more = true};
+  made->relations["view"] = {
+      .known = true, .on_replicas = true, .is_view = true, .reads_more = true};
   made->relations["partitioned"] = {.known = true, .on_replicas = true, .reads_more = true};
   made->relations["cache"] = {.known = true, .on_replicas = false};
   made->relations["seq"] = {.known = true, .on_replicas = true, .is_sequence = true};
-  made->relations["sly"] = {.known = true, .on_replicas = true, .is_view = true, .hides_volatile = true};
+  made->relations["sly"] = {
+      .known = true, .on_replicas = true, .is_view = true, .hides_volatile = true};
   made->functions["f_volatile"] = Volatility::volatile_;
   made->functions["f_stable"] = Volatility::stable;
   made->functions["f_immutable"] = Volatility::immutable;
@@ -47,8 +49,8 @@ TEST_CASE("what a statement reads is its plain tables, or all when more lies beh
   const auto plain = classify("SELECT * FROM t JOIN users USING (id)", catalog());
   CHECK_FALSE(plain->reads.all);
   CHECK(plain->reads.keys == std::vector<TableKey>{table_key("t"), table_key("users")});
-  for (Bytes text : {"SELECT * FROM view", "SELECT * FROM partitioned", "SELECT f_stable(1)", "SELECT f_immutable(1)",
-                     "SELECT f_volatile(1)"}) {
+  for (Bytes text : {"SELECT * FROM view", "SELECT * FROM partitioned", "SELECT f_stable(1)",
+                     "SELECT f_immutable(1)", "SELECT f_volatile(1)"}) {
     INFO(text);
     CHECK(classify(text, catalog())->reads.all);
   }
@@ -85,8 +87,8 @@ TEST_CASE("a column that is also a volatile function of one argument may be a ca
 
 TEST_CASE("operators and types that are not built in count when volatile ones exist") {
   auto known = catalog();
-  for (Bytes text : {"SELECT 1 === 1", "SELECT 1 OPERATOR(public.+) 1", "SELECT 5::money_tag", "SELECT CAST(1 AS app.money_tag)",
-                     "SELECT logged_int '5'"}) {
+  for (Bytes text : {"SELECT 1 === 1", "SELECT 1 OPERATOR(public.+) 1", "SELECT 5::money_tag",
+                     "SELECT CAST(1 AS app.money_tag)", "SELECT logged_int '5'"}) {
     INFO(text);
     known->hides = false;
     CHECK(verdict(text, known) == "replica");
@@ -98,8 +100,10 @@ TEST_CASE("operators and types that are not built in count when volatile ones ex
     CHECK(classify(text, known)->writes.all);
     CHECK_FALSE(classify(text, known)->certain);
   }
-  for (Bytes text : {"SELECT 1 = 1, 2 <> 3, 'a' || 'b', x->>'y' FROM t", "SELECT 5::int, '1'::pg_catalog.text, x::numeric(10,2) FROM t",
-                     "SELECT date '2026-01-01', 1 OPERATOR(pg_catalog.+) 1", "SELECT '{}'::_int4, x::int[] FROM t"}) {
+  for (Bytes text : {"SELECT 1 = 1, 2 <> 3, 'a' || 'b', x->>'y' FROM t",
+                     "SELECT 5::int, '1'::pg_catalog.text, x::numeric(10,2) FROM t",
+                     "SELECT date '2026-01-01', 1 OPERATOR(pg_catalog.+) 1",
+                     "SELECT '{}'::_int4, x::int[] FROM t"}) {
     INFO(text);
     CHECK(verdict(text, known) == "replica");
     CHECK_FALSE(classify(text, known)->may_hide_write);
@@ -119,7 +123,8 @@ TEST_CASE("pitfall 24: rules of the database line overrule volatility, in both d
   FixedRandom random;
   Classifier classifier(random, 16);
   classifier.use_catalog(catalog());
-  classifier.use_rules({.replica = {"f_volatile", "report_*"}, .primary = {"f_stable", "app.audit"}});
+  classifier.use_rules(
+      {.replica = {"f_volatile", "report_*"}, .primary = {"f_stable", "app.audit"}});
   const auto route = [&](Bytes text) { return classifier.classify(text, {}); };
   CHECK(route("SELECT f_volatile(1)")->target == Target::replica);
   CHECK_FALSE(route("SELECT f_volatile(1)")->writes.all);

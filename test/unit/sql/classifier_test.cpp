@@ -15,7 +15,8 @@ Shape shape(Bytes text, Dialect dialect = {}) { return classify(text, nullptr, d
 }  // namespace
 
 TEST_CASE("texts that differ in literals, comments and white space share a shape") {
-  CHECK(shape("SELECT * FROM t WHERE id = 1") == shape("select  *\nfrom T /* x */ where ID=2 -- y"));
+  CHECK(shape("SELECT * FROM t WHERE id = 1") ==
+        shape("select  *\nfrom T /* x */ where ID=2 -- y"));
   CHECK(shape("SELECT 'a'") == shape("SELECT E'b\\'c'"));
   CHECK(shape("SELECT 'a'") == shape("SELECT $$b$$"));
   CHECK(shape("SELECT $1") == shape("SELECT $2"));
@@ -24,15 +25,38 @@ TEST_CASE("texts that differ in literals, comments and white space share a shape
 }
 
 TEST_CASE("texts that differ in anything else have another shape") {
-  const Bytes texts[] = {
-      "SELECT a FROM t", "SELECT b FROM t", "SELECT a FROM u", "SELECT ab FROM t", "SELECT a, b FROM t", "SELECT a b FROM t",
-      "SELECT \"a\" FROM t", "SELECT 1 FROM t", "SELECT 'x' FROM t", "SELECT $1 FROM t", "SELECT f(1) FROM t",
-      "SELECT f(1, 2) FROM t", "SELECT f(1, 2, 3) FROM t", "SELECT a FROM t FOR UPDATE", "SELECT a FROM t; SELECT a FROM t",
-      "SELECT a.b FROM t", "SELECT a + b FROM t", "SELECT a - b FROM t", "SELECT x.in(1) FROM t", "SELECT x.in(1, 2) FROM t",
-      "SELECT a FROM t WHERE a IN (1, (2))", "SELECT a FROM t WHERE a IN (1)", "SELECT a FROM t WHERE a IN (1, b)",
-      "SELECT a FROM t WHERE a IN (1, 2, f(1))", "SELECT a FROM t WHERE a IN (1, 2, f(1, 2))",
-      "SELECT abcdefghijklmn FROM t", "SELECT abcdefg, hijklmn FROM t", "SELECT abcdefg hijklmn FROM t",
-      "/* pgweir: primary */ SELECT a FROM t", "/* pgweir: replica */ SELECT a FROM t", "", ";"};
+  const Bytes texts[] = {"SELECT a FROM t",
+                         "SELECT b FROM t",
+                         "SELECT a FROM u",
+                         "SELECT ab FROM t",
+                         "SELECT a, b FROM t",
+                         "SELECT a b FROM t",
+                         "SELECT \"a\" FROM t",
+                         "SELECT 1 FROM t",
+                         "SELECT 'x' FROM t",
+                         "SELECT $1 FROM t",
+                         "SELECT f(1) FROM t",
+                         "SELECT f(1, 2) FROM t",
+                         "SELECT f(1, 2, 3) FROM t",
+                         "SELECT a FROM t FOR UPDATE",
+                         "SELECT a FROM t; SELECT a FROM t",
+                         "SELECT a.b FROM t",
+                         "SELECT a + b FROM t",
+                         "SELECT a - b FROM t",
+                         "SELECT x.in(1) FROM t",
+                         "SELECT x.in(1, 2) FROM t",
+                         "SELECT a FROM t WHERE a IN (1, (2))",
+                         "SELECT a FROM t WHERE a IN (1)",
+                         "SELECT a FROM t WHERE a IN (1, b)",
+                         "SELECT a FROM t WHERE a IN (1, 2, f(1))",
+                         "SELECT a FROM t WHERE a IN (1, 2, f(1, 2))",
+                         "SELECT abcdefghijklmn FROM t",
+                         "SELECT abcdefg, hijklmn FROM t",
+                         "SELECT abcdefg hijklmn FROM t",
+                         "/* pgweir: primary */ SELECT a FROM t",
+                         "/* pgweir: replica */ SELECT a FROM t",
+                         "",
+                         ";"};
   for (Bytes a : texts) {
     for (Bytes b : texts) {
       if (a == b) continue;

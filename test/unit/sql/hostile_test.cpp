@@ -1,4 +1,5 @@
-// Texts made to hurt. Each must be judged within a bound that only quadratic work or deep recursion could miss.
+// Texts made to hurt. Each must be judged within a bound that only quadratic work or deep recursion
+// could miss.
 #include <catch2/catch.hpp>
 #include <chrono>
 
@@ -22,12 +23,64 @@ std::string repeated(Bytes piece, std::size_t size) {
 TEST_CASE("forty kilobytes of anything take linear time and little stack") {
   constexpr std::size_t kSize = 40'000;
   const std::pair<std::string, std::string> around[] = {
-      {"SELECT ", ""}, {"", ""}, {"SELECT f(", ")"}, {"SELECT * FROM a WHERE x IN (", ")"}, {"WITH x AS (", ") SELECT 1"}, {"SET x = ", ""},
-      {"CREATE FUNCTION f() BEGIN ATOMIC ", "END"}, {"EXPLAIN ", "SELECT 1"}, {"COPY (", ") TO STDOUT"}, {"INSERT INTO t VALUES ", ""}};
-  const std::string pieces[] = {
-      "/*", "/**/", "(", ")", "()", "[", "'", "''", "'a'", "'a'\n", "\"", "\"a\"", "$$", "$a$", "$a", "$", "+", "+-", "@", "~+", "--\n", "1+",
-      "a.", "a(", "f(),", "(SELECT ", "SELECT ", "FROM a,", "JOIN b ", "(1,2),", "WITH a AS (", "a AS (SELECT 1),", ";", ";;", "BEGIN ATOMIC ", "CASE ",
-      "END ", "EXPLAIN ", "E'\\'", "U&\"\\0061\"", "not ", "a::b", "1,", "UNION SELECT 1 FROM t ", "INTO a ", "FOR UPDATE ", "\xC3\xB6", "pgweir: primary "};
+      {"SELECT ", ""},
+      {"", ""},
+      {"SELECT f(", ")"},
+      {"SELECT * FROM a WHERE x IN (", ")"},
+      {"WITH x AS (", ") SELECT 1"},
+      {"SET x = ", ""},
+      {"CREATE FUNCTION f() BEGIN ATOMIC ", "END"},
+      {"EXPLAIN ", "SELECT 1"},
+      {"COPY (", ") TO STDOUT"},
+      {"INSERT INTO t VALUES ", ""}};
+  const std::string pieces[] = {"/*",
+                                "/**/",
+                                "(",
+                                ")",
+                                "()",
+                                "[",
+                                "'",
+                                "''",
+                                "'a'",
+                                "'a'\n",
+                                "\"",
+                                "\"a\"",
+                                "$$",
+                                "$a$",
+                                "$a",
+                                "$",
+                                "+",
+                                "+-",
+                                "@",
+                                "~+",
+                                "--\n",
+                                "1+",
+                                "a.",
+                                "a(",
+                                "f(),",
+                                "(SELECT ",
+                                "SELECT ",
+                                "FROM a,",
+                                "JOIN b ",
+                                "(1,2),",
+                                "WITH a AS (",
+                                "a AS (SELECT 1),",
+                                ";",
+                                ";;",
+                                "BEGIN ATOMIC ",
+                                "CASE ",
+                                "END ",
+                                "EXPLAIN ",
+                                "E'\\'",
+                                "U&\"\\0061\"",
+                                "not ",
+                                "a::b",
+                                "1,",
+                                "UNION SELECT 1 FROM t ",
+                                "INTO a ",
+                                "FOR UPDATE ",
+                                "\xC3\xB6",
+                                "pgweir: primary "};
   for (const auto& [before, after] : around) {
     for (const std::string& piece : pieces) {
       const std::string text = before + repeated(piece, kSize) + after;
@@ -67,12 +120,16 @@ TEST_CASE("a million different names are bounded, not remembered") {
 
 TEST_CASE("every prefix of a statement is judged without harm") {
   const std::string text =
-      "WITH RECURSIVE x(a) AS (SELECT 1 FROM \"T\" t (c), LATERAL f($1, VARIADIC b) UNION ALL SELECT E'\\'' || $q$;$q$ FROM x) "
+      "WITH RECURSIVE x(a) AS (SELECT 1 FROM \"T\" t (c), LATERAL f($1, VARIADIC b) UNION ALL "
+      "SELECT E'\\'' || $q$;$q$ FROM x) "
       "SEARCH DEPTH FIRST BY a SET o CYCLE a SET c USING p, y AS NOT MATERIALIZED (VALUES (1)) "
-      "SELECT CAST(a AS numeric(10,2)), b::int[], U&\"\\0061\", count(*) FILTER (WHERE true) FROM ROWS FROM (g(1)) AS z(a int) "
+      "SELECT CAST(a AS numeric(10,2)), b::int[], U&\"\\0061\", count(*) FILTER (WHERE true) FROM "
+      "ROWS FROM (g(1)) AS z(a int) "
       "JOIN ONLY (s.t) USING (id) WHERE a OPERATOR(pg_catalog.=) 1 GROUP BY 1 FOR UPDATE OF t; "
-      "COPY s.t (a) FROM STDIN WITH (FORMAT csv) WHERE a > 1; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; "
-      "EXPLAIN (ANALYZE, COSTS off) MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE; SET LOCAL TIME ZONE INTERVAL '1' HOUR";
+      "COPY s.t (a) FROM STDIN WITH (FORMAT csv) WHERE a > 1; SET SESSION CHARACTERISTICS AS "
+      "TRANSACTION READ ONLY; "
+      "EXPLAIN (ANALYZE, COSTS off) MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE; SET "
+      "LOCAL TIME ZONE INTERVAL '1' HOUR";
   for (std::size_t size = 0; size <= text.size(); ++size) {
     CHECK(classify(Bytes(text).substr(0, size)) != nullptr);
     CHECK(classify(Bytes(text).substr(size)) != nullptr);

@@ -22,45 +22,78 @@ Statement only(Bytes text) {
 }  // namespace
 
 TEST_CASE("queries of every form go to a replica") {
-  for (Bytes text : {
-           "SELECT 1", "select * from users where id = $1", "TABLE users", "VALUES (1), (2)", "((SELECT 1))",
-           "(SELECT id FROM a) UNION ALL (SELECT id FROM b) ORDER BY 1", "WITH x AS (SELECT 1) SELECT * FROM x",
-           "WITH x AS (SELECT 1) (SELECT * FROM x) UNION SELECT 2", "COPY (SELECT 1) TO STDOUT",
-           "SELECT id FROM users FOR READ ONLY", "SELECT substring('abc' FOR 2), 'x' AS update",
-           "SELECT count(*) FILTER (WHERE a), max(b) OVER (PARTITION BY c ORDER BY d) FROM t",
-           "SELECT ARRAY[1,2], a[1], a[1:2], b.c[3] FROM b",
-           "SELECT * FROM t JOIN u ON t.a = ANY (ARRAY[u.b, u.c]) AND t.x IS NOT DISTINCT FROM u.x",
-           "SELECT max(n) FROM counters AS insert(name, n)", "SELECT 1 AS delete, 2 AS into, 3 AS for",
-           "SELECT extract(year FROM d), trim(both 'x' from n), overlay(n placing 'X' from 1 for 1) FROM t",
-           "SELECT interval '1' second, timestamp with time zone '2026-01-01', double precision '1'",
-           "SELECT 1::numeric(10,2), CAST(a AS character varying(10)), x::bit varying(3) FROM t",
-           "SELECT * FROM JSON_TABLE('[1]', '$[*]' COLUMNS (a int PATH '$')) jt",
-           "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM t", "SELECT a FROM t GROUP BY GROUPING SETS ((a), ())",
-           "SELECT * FROM t TABLESAMPLE system (10) REPEATABLE (1)", "SELECT (SELECT 1) FROM ONLY (t)"}) {
+  for (Bytes text :
+       {"SELECT 1",
+        "select * from users where id = $1",
+        "TABLE users",
+        "VALUES (1), (2)",
+        "((SELECT 1))",
+        "(SELECT id FROM a) UNION ALL (SELECT id FROM b) ORDER BY 1",
+        "WITH x AS (SELECT 1) SELECT * FROM x",
+        "WITH x AS (SELECT 1) (SELECT * FROM x) UNION SELECT 2",
+        "COPY (SELECT 1) TO STDOUT",
+        "SELECT id FROM users FOR READ ONLY",
+        "SELECT substring('abc' FOR 2), 'x' AS update",
+        "SELECT count(*) FILTER (WHERE a), max(b) OVER (PARTITION BY c ORDER BY d) FROM t",
+        "SELECT ARRAY[1,2], a[1], a[1:2], b.c[3] FROM b",
+        "SELECT * FROM t JOIN u ON t.a = ANY (ARRAY[u.b, u.c]) AND t.x IS NOT DISTINCT FROM u.x",
+        "SELECT max(n) FROM counters AS insert(name, n)",
+        "SELECT 1 AS delete, 2 AS into, 3 AS for",
+        "SELECT extract(year FROM d), trim(both 'x' from n), overlay(n placing 'X' from 1 for 1) "
+        "FROM t",
+        "SELECT interval '1' second, timestamp with time zone '2026-01-01', double precision '1'",
+        "SELECT 1::numeric(10,2), CAST(a AS character varying(10)), x::bit varying(3) FROM t",
+        "SELECT * FROM JSON_TABLE('[1]', '$[*]' COLUMNS (a int PATH '$')) jt",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM t",
+        "SELECT a FROM t GROUP BY GROUPING SETS ((a), ())",
+        "SELECT * FROM t TABLESAMPLE system (10) REPEATABLE (1)",
+        "SELECT (SELECT 1) FROM ONLY (t)"}) {
     INFO(text);
     CHECK(verdict(text) == "replica");
   }
 }
 
 TEST_CASE("whatever writes goes to the primary as a write") {
-  for (Bytes text : {
-           "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1 WHERE false", "DELETE FROM t", "MERGE INTO t USING u ON true WHEN MATCHED THEN DO NOTHING",
-           "WITH d AS (DELETE FROM t RETURNING *) SELECT * FROM d", "WITH a AS NOT MATERIALIZED (SELECT 1), u AS MATERIALIZED (UPDATE t SET a = 1 RETURNING 1) SELECT 1",
-           "SELECT 1 AS a INTO t", "SELECT * FROM (SELECT * FROM t FOR UPDATE) s", "SELECT 1 FROM t FOR NO KEY UPDATE",
-           "TABLE t FOR SHARE", "SELECT 1 FROM t FOR KEY SHARE SKIP LOCKED", "SELECT a INTO TEMP x FROM t UNION SELECT 2",
-           "COPY t FROM STDIN", "COPY t TO PROGRAM 'cat'", "COPY t TO '/tmp/x'", "COPY (DELETE FROM t RETURNING *) TO STDOUT",
-           "COPY (SELECT 1 FROM t FOR UPDATE) TO STDOUT", "CREATE TABLE t (a int)", "DROP TABLE t", "TRUNCATE t", "VACUUM t",
-           "NOTIFY x", "LOCK t", "DO 'x'", "CALL p()", "REFRESH MATERIALIZED VIEW v", "ALTER SYSTEM SET work_mem = 1",
-           "delete/**/from/**/t"}) {
+  for (Bytes text : {"INSERT INTO t VALUES (1)",
+                     "UPDATE t SET a = 1 WHERE false",
+                     "DELETE FROM t",
+                     "MERGE INTO t USING u ON true WHEN MATCHED THEN DO NOTHING",
+                     "WITH d AS (DELETE FROM t RETURNING *) SELECT * FROM d",
+                     "WITH a AS NOT MATERIALIZED (SELECT 1), u AS MATERIALIZED (UPDATE t SET a = 1 "
+                     "RETURNING 1) SELECT 1",
+                     "SELECT 1 AS a INTO t",
+                     "SELECT * FROM (SELECT * FROM t FOR UPDATE) s",
+                     "SELECT 1 FROM t FOR NO KEY UPDATE",
+                     "TABLE t FOR SHARE",
+                     "SELECT 1 FROM t FOR KEY SHARE SKIP LOCKED",
+                     "SELECT a INTO TEMP x FROM t UNION SELECT 2",
+                     "COPY t FROM STDIN",
+                     "COPY t TO PROGRAM 'cat'",
+                     "COPY t TO '/tmp/x'",
+                     "COPY (DELETE FROM t RETURNING *) TO STDOUT",
+                     "COPY (SELECT 1 FROM t FOR UPDATE) TO STDOUT",
+                     "CREATE TABLE t (a int)",
+                     "DROP TABLE t",
+                     "TRUNCATE t",
+                     "VACUUM t",
+                     "NOTIFY x",
+                     "LOCK t",
+                     "DO 'x'",
+                     "CALL p()",
+                     "REFRESH MATERIALIZED VIEW v",
+                     "ALTER SYSTEM SET work_mem = 1",
+                     "delete/**/from/**/t"}) {
     INFO(text);
     CHECK(verdict(text) == "write");
   }
 }
 
 TEST_CASE("what is not understood is unparsed, and counts as a write of all tables") {
-  for (Bytes text : {"FROBNICATE t", "SELECT (1", "SELECT 1)", "SELECT 'a", "SELECT 1 /* x", "(foo)", "SELECT * FROM", "SELECT * FROM a,",
-                     "SELECT (1; DELETE FROM t)", "WITH x AS (SELECT 1)", "SELECT U&\"d!0061t\" UESCAPE '!'", "SELECT * FROM WHERE a",
-                     "EXPLAIN EXPLAIN SELECT 1", "SELECT a[1", "SELECT (a[1)]"}) {
+  for (Bytes text :
+       {"FROBNICATE t", "SELECT (1", "SELECT 1)", "SELECT 'a", "SELECT 1 /* x", "(foo)",
+        "SELECT * FROM", "SELECT * FROM a,", "SELECT (1; DELETE FROM t)", "WITH x AS (SELECT 1)",
+        "SELECT U&\"d!0061t\" UESCAPE '!'", "SELECT * FROM WHERE a", "EXPLAIN EXPLAIN SELECT 1",
+        "SELECT a[1", "SELECT (a[1)]"}) {
     INFO(text);
     const auto result = classify(text);
     CHECK(result->target == Target::primary);
@@ -79,7 +112,8 @@ TEST_CASE("functions decide by the built-in list, whatever their spelling") {
   CHECK(verdict("SELECT nextval FROM seqinfo") == "replica");
   CHECK(verdict("SELECT 1 AS \"nextval('s')\"") == "replica");
   CHECK(verdict("SELECT * FROM nextval('s')") == "primary_function");
-  CHECK(verdict("SELECT 1 FROM t JOIN LATERAL pg_advisory_lock(t.a) ON true") == "primary_function");
+  CHECK(verdict("SELECT 1 FROM t JOIN LATERAL pg_advisory_lock(t.a) ON true") ==
+        "primary_function");
   CHECK(verdict("SELECT random(), now(), gen_random_uuid()") == "replica");
   CHECK(verdict("SELECT txid_current()") == "primary_function");
   CHECK(verdict("SELECT my_function(1)") == "primary_function");
@@ -93,20 +127,25 @@ TEST_CASE("functions decide by the built-in list, whatever their spelling") {
 }
 
 TEST_CASE("arguments are counted at the call's own level") {
-  CHECK(calls_of("SELECT lower('a'), concat('a', (1, 2), ARRAY[3, 4], f(5, 6))") == "lower/1 f/2 concat/4");
-  CHECK(calls_of("SELECT now(), count(*), string_agg(a, ',' ORDER BY b, c) FROM t") == "now/0 count/0 string_agg/2");
+  CHECK(calls_of("SELECT lower('a'), concat('a', (1, 2), ARRAY[3, 4], f(5, 6))") ==
+        "lower/1 f/2 concat/4");
+  CHECK(calls_of("SELECT now(), count(*), string_agg(a, ',' ORDER BY b, c) FROM t") ==
+        "now/0 count/0 string_agg/2");
   CHECK(calls_of("SELECT concat(VARIADIC a) FROM t") == "concat/-1");
   CHECK(calls_of("SELECT a.f(1)") == "a.f/1");
-  CHECK(calls_of("SELECT CASE WHEN (a) IN (1, 2) THEN coalesce(b, 1) END, EXISTS (SELECT 1)") == "");
+  CHECK(calls_of("SELECT CASE WHEN (a) IN (1, 2) THEN coalesce(b, 1) END, EXISTS (SELECT 1)") ==
+        "");
 }
 
 TEST_CASE("tables are found wherever a table can stand, and nothing else is taken for one") {
-  CHECK(reads_of("SELECT * FROM a, b.c, \"D d\".\"E\" JOIN f ON f.x = a.y, LATERAL (SELECT * FROM g) h, ONLY i") ==
-        "a b.c D d.E f g i");
-  CHECK(reads_of("SELECT * FROM (a JOIN (b CROSS JOIN c) ON true) LEFT JOIN d USING (id), e") == "a b c d e");
+  CHECK(reads_of("SELECT * FROM a, b.c, \"D d\".\"E\" JOIN f ON f.x = a.y, LATERAL (SELECT * FROM "
+                 "g) h, ONLY i") == "a b.c D d.E f g i");
+  CHECK(reads_of("SELECT * FROM (a JOIN (b CROSS JOIN c) ON true) LEFT JOIN d USING (id), e") ==
+        "a b c d e");
   CHECK(reads_of("SELECT (SELECT max(x) FROM a WHERE a.y IN (SELECT z FROM b)) FROM c") == "a b c");
   CHECK(reads_of("SELECT * FROM a UNION SELECT * FROM b EXCEPT (TABLE c)") == "a b c");
-  CHECK(reads_of("SELECT * FROM generate_series(1, 2) g, ROWS FROM (f(1), g(2)) AS t(x, y), a") == "a");
+  CHECK(reads_of("SELECT * FROM generate_series(1, 2) g, ROWS FROM (f(1), g(2)) AS t(x, y), a") ==
+        "a");
   CHECK(reads_of("SELECT extract(year FROM d) FROM a WHERE b IS DISTINCT FROM c") == "a");
   CHECK(reads_of("SELECT DISTINCT FROM a") == "a");
   CHECK(reads_of("SELECT * FROM a x (c1, c2), b AS y (c3), \"c\"z") == "a b c");
@@ -115,11 +154,17 @@ TEST_CASE("tables are found wherever a table can stand, and nothing else is take
   CHECK(reads_of("SELECT * FROM a TABLESAMPLE system (1), b * , c") == "a b c");
   CHECK(reads_of("SELECT * FROM a JOIN b ON a.x[1] = ARRAY[b.x, b.y], c") == "a b c");
   CHECK(reads_of("SELECT * FROM ((SELECT 1 FROM a) UNION (SELECT 2 FROM b)) s") == "a b");
-  CHECK(reads_of("SELECT relname FROM pg_class, pg_catalog.pg_type, information_schema.tables") == "");
-  CHECK(reads_of("INSERT INTO a SELECT * FROM b ON CONFLICT (x) DO UPDATE SET y = (SELECT z FROM c)") == "b c");
-  CHECK(reads_of("UPDATE a SET x = 1, y = 2 FROM b, c JOIN d ON true WHERE a.z = (SELECT 1 FROM e)") == "b c d e");
+  CHECK(reads_of("SELECT relname FROM pg_class, pg_catalog.pg_type, information_schema.tables") ==
+        "");
+  CHECK(reads_of(
+            "INSERT INTO a SELECT * FROM b ON CONFLICT (x) DO UPDATE SET y = (SELECT z FROM c)") ==
+        "b c");
+  CHECK(reads_of(
+            "UPDATE a SET x = 1, y = 2 FROM b, c JOIN d ON true WHERE a.z = (SELECT 1 FROM e)") ==
+        "b c d e");
   CHECK(reads_of("DELETE FROM a USING b, c WHERE true RETURNING (SELECT 1 FROM d)") == "b c d");
-  CHECK(reads_of("MERGE INTO a AS t USING (SELECT * FROM b) s ON true WHEN NOT MATCHED THEN INSERT (x) VALUES (1)") == "b");
+  CHECK(reads_of("MERGE INTO a AS t USING (SELECT * FROM b) s ON true WHEN NOT MATCHED THEN INSERT "
+                 "(x) VALUES (1)") == "b");
   CHECK(reads_of("COPY (SELECT * FROM a) TO STDOUT") == "a");
   CHECK(reads_of("SELECT xmlelement(name foo, xmlattributes(id AS bar)) FROM a") == "a");
 }
@@ -127,23 +172,28 @@ TEST_CASE("tables are found wherever a table can stand, and nothing else is take
 TEST_CASE("a name that WITH makes is no table where it is visible, and is one elsewhere") {
   CHECK(reads_of("WITH x AS (SELECT * FROM a) SELECT * FROM x, b") == "a b");
   CHECK(reads_of("WITH x AS (SELECT * FROM x) SELECT * FROM x") == "x");
-  CHECK(reads_of("WITH RECURSIVE x(n) AS (VALUES (1) UNION ALL SELECT n FROM x) SELECT * FROM x") == "");
+  CHECK(reads_of("WITH RECURSIVE x(n) AS (VALUES (1) UNION ALL SELECT n FROM x) SELECT * FROM x") ==
+        "");
   CHECK(reads_of("WITH x AS (SELECT 1), y AS (SELECT * FROM x) SELECT * FROM y") == "");
   CHECK(reads_of("WITH y AS (SELECT * FROM x), x AS (SELECT 1) SELECT * FROM y") == "x");
   CHECK(reads_of("SELECT * FROM (WITH x AS (SELECT 1) SELECT * FROM x) q, x") == "x");
   CHECK(reads_of("(WITH x AS (SELECT 1) SELECT * FROM x) UNION SELECT * FROM x") == "x");
   CHECK(reads_of("WITH x AS (SELECT 1) SELECT (SELECT 1 FROM x), y FROM public.x") == "public.x");
   CHECK(reads_of("WITH recursive AS (SELECT 1 FROM a) SELECT * FROM recursive") == "a");
-  CHECK(reads_of("WITH RECURSIVE t(a) AS (SELECT 1 FROM b UNION SELECT a FROM t) SEARCH DEPTH FIRST BY a, b SET o "
-                 "CYCLE a SET c TO 'Y' DEFAULT 'N' USING p, u AS (SELECT 1 FROM d) SELECT * FROM t, u, e") == "b d e");
-  CHECK(reads_of("WITH x AS (WITH y AS (SELECT 1 FROM a) SELECT * FROM y) SELECT * FROM x, y") == "a y");
+  CHECK(reads_of("WITH RECURSIVE t(a) AS (SELECT 1 FROM b UNION SELECT a FROM t) SEARCH DEPTH "
+                 "FIRST BY a, b SET o "
+                 "CYCLE a SET c TO 'Y' DEFAULT 'N' USING p, u AS (SELECT 1 FROM d) SELECT * FROM "
+                 "t, u, e") == "b d e");
+  CHECK(reads_of("WITH x AS (WITH y AS (SELECT 1 FROM a) SELECT * FROM y) SELECT * FROM x, y") ==
+        "a y");
 }
 
 TEST_CASE("written tables are the targets, at any depth") {
   CHECK(writes_of("INSERT INTO s.a (x, y) VALUES (1, 2) RETURNING *") == "s.a");
   CHECK(writes_of("UPDATE ONLY a AS t SET x = 1") == "a");
   CHECK(writes_of("UPDATE ONLY (a) SET x = 1") == "a");
-  CHECK(writes_of("WITH d AS (DELETE FROM a RETURNING *), u AS (UPDATE b SET x = 1) INSERT INTO c SELECT * FROM d") == "a b c");
+  CHECK(writes_of("WITH d AS (DELETE FROM a RETURNING *), u AS (UPDATE b SET x = 1) INSERT INTO c "
+                  "SELECT * FROM d") == "a b c");
   CHECK(writes_of("TRUNCATE TABLE ONLY a, s.b RESTART IDENTITY") == "a s.b");
   CHECK(writes_of("COPY \"A\" (x) FROM STDIN WITH (FORMAT csv)") == "A");
   CHECK(writes_of("SELECT 1 INTO UNLOGGED TABLE a FROM b") == "a");
@@ -224,7 +274,8 @@ TEST_CASE("SET gives setting and value as written, in each of its forms") {
   says("SET \"App.Tenant\" = 'x'", set, "app.tenant", "'x'");
   says("SET TIME ZONE 'UTC'", set, "timezone", "'UTC'");
   says("SET TIME ZONE LOCAL", reset, "timezone", "");
-  says("SET TIME ZONE INTERVAL '-08:00' HOUR TO MINUTE", set, "timezone", "INTERVAL '-08:00' HOUR TO MINUTE");
+  says("SET TIME ZONE INTERVAL '-08:00' HOUR TO MINUTE", set, "timezone",
+       "INTERVAL '-08:00' HOUR TO MINUTE");
   says("SET TIMEZONE TO 'UTC'", set, "timezone", "'UTC'");
   says("SET NAMES 'UTF8'", set, "client_encoding", "'UTF8'");
   says("SET SCHEMA 'x'", set, "search_path", "'x'");
@@ -238,7 +289,8 @@ TEST_CASE("SET gives setting and value as written, in each of its forms") {
   says("SET LOCAL ROLE bob", set_local, "role", "bob");
   says("SET SESSION AUTHORIZATION bob", set_session_authorization, "session_authorization", "bob");
   says("SET LOCAL SESSION AUTHORIZATION bob", set_local, "session_authorization", "bob");
-  says("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", set_characteristics, "", "READ ONLY");
+  says("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", set_characteristics, "",
+       "READ ONLY");
   says("SET SEED TO 0.5", seed, "seed", "0.5");
   says("RESET search_path", reset, "search_path", "");
   says("RESET ALL", reset_all, "", "");
@@ -290,19 +342,22 @@ TEST_CASE("EXPLAIN is the primary's, and writes only when it may run") {
   CHECK(verdict("EXPLAIN SELECT 1") == "server_view");
   CHECK(classify("EXPLAIN DELETE FROM t")->writes.empty());
   CHECK(writes_of("EXPLAIN ANALYZE DELETE FROM t") == "t");
-  CHECK(writes_of("EXPLAIN (COSTS OFF, ANALYZE false) DELETE FROM t") == "t");  // a literal is not looked at
+  CHECK(writes_of("EXPLAIN (COSTS OFF, ANALYZE false) DELETE FROM t") ==
+        "t");  // a literal is not looked at
   CHECK(writes_of("EXPLAIN (\"analyze\") DELETE FROM t") == "t");
   CHECK(writes_of("EXPLAIN (FORMAT json) DELETE FROM t") == "");
   CHECK(verdict("EXPLAIN (SELECT 1)") == "server_view");
 }
 
 TEST_CASE("views that describe a server are asked of the primary") {
-  for (Bytes name : {"pg_stat_activity", "pg_locks", "pg_settings", "pg_catalog.pg_replication_slots", "pg_sequences", "pg_cursors",
+  for (Bytes name : {"pg_stat_activity", "pg_locks", "pg_settings",
+                     "pg_catalog.pg_replication_slots", "pg_sequences", "pg_cursors",
                      "pg_prepared_xacts", "pg_timezone_names", "pg_stat_statements"}) {
     INFO(name);
     CHECK(verdict("SELECT * FROM " + std::string(name)) == "server_view");
   }
-  for (Bytes name : {"pg_class", "pg_stats", "pg_catalog.pg_type", "information_schema.tables", "pg_largeobject"}) {
+  for (Bytes name : {"pg_class", "pg_stats", "pg_catalog.pg_type", "information_schema.tables",
+                     "pg_largeobject"}) {
     INFO(name);
     CHECK(verdict("SELECT * FROM " + std::string(name)) == "replica");
   }
@@ -340,8 +395,9 @@ TEST_CASE("an empty query has no statement and may run anywhere") {
 }
 
 TEST_CASE("a routine's body is one statement, and what follows it is not lost") {
-  const auto result =
-      classify("CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END; SET ROLE x");
+  const auto result = classify(
+      "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END; SET "
+      "ROLE x");
   REQUIRE(result->statements.size() == 2);
   CHECK(result->statements[1].session == SessionStep::set_role);
   // A table called begin with the alias atomic opens no block.
@@ -365,11 +421,41 @@ TEST_CASE("COPY counts by its direction, whatever word stands for the protocol")
 }
 
 TEST_CASE("what may commit and then fail says so") {
-  for (Bytes text : {"DO 'x'", "CALL p()", "CREATE INDEX CONCURRENTLY i ON t (a)", "VACUUM", "REINDEX TABLE CONCURRENTLY t",
-                     "CREATE DATABASE d", "COMMIT PREPARED 'x'"}) {
+  for (Bytes text : {"DO 'x'", "CALL p()", "CREATE INDEX CONCURRENTLY i ON t (a)", "VACUUM",
+                     "REINDEX TABLE CONCURRENTLY t", "CREATE DATABASE d", "COMMIT PREPARED 'x'"}) {
     INFO(text);
     CHECK(classify(text)->may_commit);
   }
   CHECK_FALSE(classify("INSERT INTO t VALUES (1)")->may_commit);
   CHECK_FALSE(classify("CREATE INDEX i ON t (a)")->may_commit);
+}
+
+TEST_CASE("a label may be any word, also the one that introduces labels") {
+  CHECK(reads_of("SELECT 1 AS as FROM a") == "a");
+  CHECK(verdict("SELECT 1 AS as INTO a FROM b") == "write");
+  CHECK(verdict("SELECT 1 AS as FROM a FOR UPDATE") == "write");
+  CHECK(reads_of("SELECT x.as FROM a") == "a");
+  CHECK(reads_of("SELECT 1 AS from FROM a") == "a");
+  CHECK(verdict("SELECT a.into, b AS into FROM a") == "replica");
+}
+
+TEST_CASE("a user's function may bear a word of the grammar") {
+  for (Bytes text :
+       {"SELECT rollup(1)", "SELECT update(1)", "SELECT over(1)", "SELECT ties(1)",
+        "SELECT next(1) FROM t", "SELECT second(x) FROM t",
+        "SELECT * FROM a JOIN b ON a.x OPERATOR(pg_catalog.=) mine(1)", "SELECT verbose(1)"}) {
+    INFO(text);
+    CHECK(verdict(text) == "primary_function");
+  }
+  for (Bytes text :
+       {"SELECT a FROM t GROUP BY ROLLUP (a), CUBE (b)",
+        "SELECT sum(a) OVER (w), max(b) FILTER (WHERE c) FROM t",
+        "SELECT a FROM t ORDER BY a FETCH FIRST (1) ROWS ONLY", "SELECT now() AT TIME ZONE ('UTC')",
+        "SELECT a ILIKE (b) FROM t", "SELECT * FROM unnest($1) WITH ORDINALITY x (a, n)",
+        "SELECT interval '1' second(3), 'a'::char varying(3)",
+        "SELECT a LIKE b ESCAPE ('x') FROM t GROUP BY GROUPING SETS ((a))",
+        "SELECT * FROM t TABLESAMPLE system(1) REPEATABLE (2)"}) {
+    INFO(text);
+    CHECK(verdict(text) == "replica");
+  }
 }

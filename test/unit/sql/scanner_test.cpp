@@ -11,13 +11,15 @@ using namespace pgweir::sql;
 
 namespace {
 
-/// One letter and the text for each token: n name, q quoted, u U&"", s literal, d number, p parameter, o operator.
+/// One letter and the text for each token: n name, q quoted, u U&"", s literal, d number, p
+/// parameter, o operator.
 struct Record {
   std::string out;
   Hint last_hint = Hint::none;
 
   void token(TokenType type, const char* begin, const char* end) {
-    const char kLetters[] = {'n', 'q', 'u', 's', 'd', 'p', 'o', '(', ')', '[', ']', ',', '.', ';', ':', '='};
+    const char kLetters[] = {'n', 'q', 'u', 's', 'd', 'p', 'o', '(',
+                             ')', '[', ']', ',', '.', ';', ':', '='};
     if (!out.empty()) out += ' ';
     out += kLetters[static_cast<int>(type)];
     if (type <= TokenType::op) out += std::string(begin, end);
@@ -50,7 +52,10 @@ TEST_CASE("names, numbers, parameters and operators are cut as PostgreSQL cuts t
   CHECK(tokens("a @-1") == "na o@- d1");
   CHECK(tokens("a::int x:=1 f(y=>2)") == "na : nint nx = d1 nf ( ny o=> d2 )");
   CHECK(tokens("5 - -5") == "d5 o- o- d5");
-  CHECK(tokens("gr\xC3\xB6\xC3\x9F""e") == "ngr\xC3\xB6\xC3\x9F""e");
+  CHECK(tokens("gr\xC3\xB6\xC3\x9F"
+               "e") ==
+        "ngr\xC3\xB6\xC3\x9F"
+        "e");
 }
 
 TEST_CASE("comments of both kinds are nothing, nested ones too") {
@@ -118,7 +123,8 @@ TEST_CASE("names are folded, unquoted, decoded and cut to 63 bytes") {
   CHECK(folded(TokenType::name, "UsErS") == "users");
   CHECK(folded(TokenType::quoted_name, "\"Us\"\"er\"") == "Us\"er");
   CHECK(folded(TokenType::unicode_name, "U&\"n\\0065xtval\"") == "nextval");
-  CHECK(folded(TokenType::unicode_name, "U&\"\\+01F600\\D83D\\DE00\\\\\"") == "\xF0\x9F\x98\x80\xF0\x9F\x98\x80\\");
+  CHECK(folded(TokenType::unicode_name, "U&\"\\+01F600\\D83D\\DE00\\\\\"") ==
+        "\xF0\x9F\x98\x80\xF0\x9F\x98\x80\\");
   CHECK(folded(TokenType::unicode_name, "U&\"\\00\"") == "wrong");
   CHECK(folded(TokenType::unicode_name, "U&\"\\D83Dx\"") == "wrong");
   CHECK(folded(TokenType::name, std::string(70, 'A')) == std::string(63, 'a'));
@@ -145,8 +151,10 @@ TEST_CASE("a script is cut at the semicolons that separate statements") {
   CHECK(pieces("/* pgweir: primary */ SELECT 1; x") == "/* pgweir: primary */ SELECT 1|x|");
   CHECK(pieces("CREATE RULE r AS ON DELETE TO t DO (SELECT 1; SELECT 2); SELECT 3") ==
         "CREATE RULE r AS ON DELETE TO t DO (SELECT 1; SELECT 2)|SELECT 3|");
-  CHECK(pieces("CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END; SELECT 3") ==
-        "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END|SELECT 3|");
+  CHECK(pieces("CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; "
+               "SELECT 2; END; SELECT 3") ==
+        "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; "
+        "END|SELECT 3|");
   CHECK(pieces("SELECT 1; SELECT 'open; SELECT 2") == "SELECT 1|SELECT 'open; SELECT 2|");
   CHECK(pieces("SELECT 'a'; -- x") == "SELECT 'a'|");
   CHECK(pieces("").empty());

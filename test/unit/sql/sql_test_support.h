@@ -47,8 +47,8 @@ class HandCatalog final : public Catalog {
   bool hides_writes() const noexcept override { return hides; }
 };
 
-inline std::shared_ptr<const StatementClass> classify(Bytes text, std::shared_ptr<const Catalog> catalog = nullptr,
-                                                      Dialect dialect = {}) {
+inline std::shared_ptr<const StatementClass> classify(
+    Bytes text, std::shared_ptr<const Catalog> catalog = nullptr, Dialect dialect = {}) {
   FixedRandom random;
   Classifier classifier(random, 16);
   classifier.use_catalog(std::move(catalog));

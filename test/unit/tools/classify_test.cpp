@@ -32,14 +32,17 @@ struct Run {
   std::string out;
   std::string err;
 };
-Run run(std::vector<std::string_view> args, const std::string& input, CatalogLoader* loader = nullptr) {
+Run run(std::vector<std::string_view> args, const std::string& input,
+        CatalogLoader* loader = nullptr) {
   std::istringstream in(input);
   std::ostringstream out;
   std::ostringstream err;
   const int code = classify_main(args, in, out, err, loader);
   return {code, out.str(), err.str()};
 }
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 std::size_t lines_in(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
@@ -47,12 +50,18 @@ std::size_t lines_in(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a script gives one line for each statement") {
-  const Run result = run({}, "SELECT lower(name) FROM app.users WHERE id = 1;\n-- twice\nDELETE FROM \"T\";\n");
+  const Run result =
+      run({}, "SELECT lower(name) FROM app.users WHERE id = 1;\n-- twice\nDELETE FROM \"T\";\n");
   CHECK(result.code == 0);
   CHECK(lines_in(result.out) == 2);
-  CHECK(contains(result.out, R"({"sql":"SELECT lower(name) FROM app.users WHERE id = 1","route":"replica","reason":"read","class":"read","shape":")"));
-  CHECK(contains(result.out, R"(","tables_read":["app.users"],"tables_written":[],"functions":["lower"]})"));
-  CHECK(contains(result.out, R"("sql":"-- twice\nDELETE FROM \"T\"","route":"primary","reason":"write","class":"write")"));
+  CHECK(contains(
+      result.out,
+      R"({"sql":"SELECT lower(name) FROM app.users WHERE id = 1","route":"replica","reason":"read","class":"read","shape":")"));
+  CHECK(contains(result.out,
+                 R"(","tables_read":["app.users"],"tables_written":[],"functions":["lower"]})"));
+  CHECK(contains(
+      result.out,
+      R"("sql":"-- twice\nDELETE FROM \"T\"","route":"primary","reason":"write","class":"write")"));
   CHECK(contains(result.out, R"("tables_written":["T"])"));
 }
 
@@ -63,14 +72,17 @@ TEST_CASE("texts of one shape show one shape, in every run") {
 }
 
 TEST_CASE("with --jsonl each line is a message of its own") {
-  const Run result = run({"--jsonl"}, "{\"id\": 1, \"sql\": \"SELECT 1; DELETE FROM t\"}\n\n{\"sql\": \"SELECT ';'\"}\n");
+  const Run result =
+      run({"--jsonl"},
+          "{\"id\": 1, \"sql\": \"SELECT 1; DELETE FROM t\"}\n\n{\"sql\": \"SELECT ';'\"}\n");
   CHECK(result.code == 0);
   CHECK(lines_in(result.out) == 2);
   CHECK(contains(result.out, R"("sql":"SELECT 1; DELETE FROM t","route":"primary")"));
 }
 
 TEST_CASE("a bad line is named, and the others are still answered") {
-  const Run result = run({"--jsonl"}, "{\"sql\": \"SELECT 1\"}\nnot json\n{\"id\": 1}\n{\"sql\": \"SELECT 2\"}\n");
+  const Run result =
+      run({"--jsonl"}, "{\"sql\": \"SELECT 1\"}\nnot json\n{\"id\": 1}\n{\"sql\": \"SELECT 2\"}\n");
   CHECK(result.code == 1);
   CHECK(lines_in(result.out) == 2);
   CHECK(contains(result.err, "-:2: byte 1: expected an object"));
@@ -78,15 +90,19 @@ TEST_CASE("a bad line is named, and the others are still answered") {
 }
 
 TEST_CASE("a hint for the primary is followed, one for a replica only where a replica may answer") {
-  CHECK(contains(run({}, "/* pgweir: primary */ SELECT 1").out, R"("route":"primary","reason":"hint")"));
-  CHECK(contains(run({}, "/* pgweir: replica */ DELETE FROM t").out, R"("route":"primary","reason":"write")"));
+  CHECK(contains(run({}, "/* pgweir: primary */ SELECT 1").out,
+                 R"("route":"primary","reason":"hint")"));
+  CHECK(contains(run({}, "/* pgweir: replica */ DELETE FROM t").out,
+                 R"("route":"primary","reason":"write")"));
 }
 
 TEST_CASE("a function is unknown without a catalog, and known with one") {
   OneDatabase loader;
   CHECK(contains(run({}, "SELECT mine()").out, R"("reason":"primary_function")"));
-  CHECK(contains(run({"--catalog", "postgresql://here"}, "SELECT mine()", &loader).out, R"("route":"replica")"));
-  CHECK(contains(run({"--catalog=postgresql://here"}, "SELECT mine()", &loader).out, R"("route":"replica")"));
+  CHECK(contains(run({"--catalog", "postgresql://here"}, "SELECT mine()", &loader).out,
+                 R"("route":"replica")"));
+  CHECK(contains(run({"--catalog=postgresql://here"}, "SELECT mine()", &loader).out,
+                 R"("route":"replica")"));
   const Run failed = run({"--catalog", "postgresql://gone"}, "SELECT 1", &loader);
   CHECK(failed.code == 1);
   CHECK(failed.err == "pgweir classify: --catalog: no server there\n");

@@ -52,7 +52,8 @@ std::vector<Line> corpus() {
   std::ifstream file(PGWEIR_TEST_DATA "/corpus/routing.jsonl");
   std::vector<Line> lines;
   for (std::string text; std::getline(file, text);) {
-    Line line{field(text, "id"), field(text, "sql"), field(text, "route"), "", false, false, {}, {}};
+    Line line{
+        field(text, "id"), field(text, "sql"), field(text, "route"), "", false, false, {}, {}};
     if (text.find("\"offload\": \"") != std::string::npos) line.offload = field(text, "offload");
     line.needs_catalog = text.find("\"needs_catalog\": true") != std::string::npos;
     line.has_setup = text.find("\"setup\": [\"") != std::string::npos;
@@ -74,7 +75,8 @@ std::vector<Answer> answers() {
   for (std::string text; std::getline(lines, text);) {
     // Behind the statement's own text, which may hold anything.
     const std::string facts = "{" + text.substr(text.rfind(",\"tables_read\":") + 1);
-    found.push_back({field(text, "route"), names(facts, "tables_read"), names(facts, "tables_written")});
+    found.push_back(
+        {field(text, "route"), names(facts, "tables_read"), names(facts, "tables_written")});
   }
   return found;
 }
@@ -87,7 +89,8 @@ TEST_CASE("no statement whose verdict its text can tell is sent to a replica aga
   REQUIRE(lines.size() == 528);
   REQUIRE(found.size() == lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const bool text_tells = lines[i].route == "primary" && !lines[i].needs_catalog && !lines[i].has_setup;
+    const bool text_tells =
+        lines[i].route == "primary" && !lines[i].needs_catalog && !lines[i].has_setup;
     if (!text_tells) continue;
     INFO(lines[i].id << ": " << lines[i].sql);
     CHECK(found[i].route == "primary");
@@ -103,8 +106,10 @@ TEST_CASE("at least 95 of 100 statements that a good router offloads are sent to
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].offload != "expected" || lines[i].needs_catalog) continue;
     ++expected;
-    if (found[i].route == "replica") ++offloaded;
-    else lost += lines[i].id + ": " + lines[i].sql + "\n";
+    if (found[i].route == "replica")
+      ++offloaded;
+    else
+      lost += lines[i].id + ": " + lines[i].sql + "\n";
   }
   INFO("to the primary:\n" << lost);
   CHECK(expected == 156);
@@ -124,9 +129,11 @@ TEST_CASE("the tables that the corpus names are found") {
     if (written) ++written_right;
     if (!read || !written) wrong += lines[i].id + ": " + lines[i].sql.substr(0, 100) + "\n";
   }
-  WARN("tables read right in " << read_right << ", tables written right in " << written_right << " of " << lines.size());
+  WARN("tables read right in " << read_right << ", tables written right in " << written_right
+                               << " of " << lines.size());
   INFO("differ:\n" << wrong);
-  // What is left needs a session (EXECUTE, search_path), a literal (nextval('s'), DO), or is a view's text.
+  // What is left needs a session (EXECUTE, search_path), a literal (nextval('s'), DO), or is a
+  // view's text.
   CHECK(read_right * 1000 >= lines.size() * 985);
   CHECK(written_right * 1000 >= lines.size() * 945);
 }

@@ -22,24 +22,32 @@ std::string written(std::string_view text) {
 
 TEST_CASE("the field is found among others of any kind") {
   CHECK(sql_of(R"({"sql":"SELECT 1"})") == "SELECT 1");
-  CHECK(sql_of(R"( { "a" : [1, -2.5e+3, {"sql": "no"}], "b": null, "c": true, "sql" : "x" , "d": {} } )") == "x");
+  CHECK(
+      sql_of(
+          R"( { "a" : [1, -2.5e+3, {"sql": "no"}], "b": null, "c": true, "sql" : "x" , "d": {} } )") ==
+      "x");
   CHECK(sql_of(R"({"a": 1})") == "none");
   CHECK(sql_of(R"({})") == "none");
 }
 
 TEST_CASE("escapes are decoded, surrogate pairs too") {
-  CHECK(sql_of(R"({"sql":"a\"\\\/\b\f\n\r\t\u00e9\u0041\uD83D\uDE00"})") == "a\"\\/\b\f\n\r\t\xC3\xA9" "A\xF0\x9F\x98\x80");
+  CHECK(sql_of(R"({"sql":"a\"\\\/\b\f\n\r\t\u00e9\u0041\uD83D\uDE00"})") ==
+        "a\"\\/\b\f\n\r\t\xC3\xA9"
+        "A\xF0\x9F\x98\x80");
   CHECK(sql_of("{\"sql\":\"\xC3\xA9\"}") == "\xC3\xA9");
 }
 
 TEST_CASE("what is no JSON object is an error that says where") {
-  for (const char* line : {"", "[]", "{", R"({"sql":1})", R"({"sql":"x"} y)", R"({"sql":"x)", R"({"sql":"\x"})", R"({"sql":"\ud83d"})",
-                           R"({"sql":"\udc00"})", R"({sql:"x"})", R"({"a":01,"sql":"x"})", R"({"a":1,})", R"({"a":.5})", R"({"a":tru})",
-                           "{\"sql\":\"a\nb\"}", "{\"sql\":\"\xC3\"}", "{\"sql\":\"\xED\xA0\x80\"}"}) {
+  for (const char* line :
+       {"", "[]", "{", R"({"sql":1})", R"({"sql":"x"} y)", R"({"sql":"x)", R"({"sql":"\x"})",
+        R"({"sql":"\ud83d"})", R"({"sql":"\udc00"})", R"({sql:"x"})", R"({"a":01,"sql":"x"})",
+        R"({"a":1,})", R"({"a":.5})", R"({"a":tru})", "{\"sql\":\"a\nb\"}", "{\"sql\":\"\xC3\"}",
+        "{\"sql\":\"\xED\xA0\x80\"}"}) {
     INFO(line);
     CHECK(sql_of(line).starts_with("error: byte "));
   }
-  const std::string deep = "{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + ",\"sql\":\"x\"}";
+  const std::string deep =
+      "{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + ",\"sql\":\"x\"}";
   CHECK(sql_of(deep).starts_with("error: "));
 }
 
