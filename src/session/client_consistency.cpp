@@ -68,7 +68,9 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
     ddl_in_flight_ = true;
     pool_->database->catalog_stale = true;
   }
-  if (m.may_hide_write || (pool_->database->catalog_stale && !m.writes.empty())) {
+  // A standby has refused this, or its like: nobody knows what it writes.
+  const bool proven_write = (!healed_from_.empty() && healed_by_refusal_) || pool_->database->learned.contains(m.shape);
+  if (m.may_hide_write || proven_write || (pool_->database->catalog_stale && !m.writes.empty())) {
     note_writes({.all = true, .keys = {}});
   } else if (!m.writes.empty()) {
     note_writes(m.writes);
