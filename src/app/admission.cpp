@@ -14,7 +14,9 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-Client& entry(session::ClientSession& session) noexcept { return *static_cast<Client*>(session.seat); }
+Client& entry(session::ClientSession& session) noexcept {
+  return *static_cast<Client*>(session.seat);
+}
 
 }  // namespace
 
@@ -22,32 +24,40 @@ Client& entry(session::ClientSession& session) noexcept { return *static_cast<Cl
 std::string Pooler::Impl::name_of(const Client& client) const {
   const std::string& database = client.session.database();
   const std::string& user = client.session.user();
-  return concat({"C-0x", hex(client.session.id().value), ": ", database.empty() ? "(nodb)" : database, "/",
-                 user.empty() ? "(nouser)" : user, "@", client.address, " "});
+  return concat({"C-0x", hex(client.session.id().value), ": ",
+                 database.empty() ? "(nodb)" : database, "/", user.empty() ? "(nouser)" : user, "@",
+                 client.address, " "});
 }
 
 std::string Pooler::Impl::name_of(const Server& server) const {
   const io::Address& to = server.dialled;
   const bool v6 = to.host.find(':') != std::string::npos;
-  return concat({"S-0x", hex(server.session.id().value), ": ", server.pool.database.name, "/", server.pool.context.user, "@",
-                 v6 ? "[" : "", to.kind == io::Address::Kind::tcp ? to.host : "unix", v6 ? "]:" : ":", std::to_string(to.port), " "});
+  return concat({"S-0x", hex(server.session.id().value), ": ", server.pool.database.name, "/",
+                 server.pool.context.user, "@", v6 ? "[" : "",
+                 to.kind == io::Address::Kind::tcp ? to.host : "unix", v6 ? "]:" : ":",
+                 std::to_string(to.port), " "});
 }
 
 auth::Method Pooler::Impl::method() const noexcept {
   switch (settings_->auth_type) {
-    case config::AuthType::any: return auth::Method::any;
-    case config::AuthType::trust: return auth::Method::trust;
-    case config::AuthType::md5: return auth::Method::md5;
-    case config::AuthType::scram_sha_256: return auth::Method::scram_sha_256;
+    case config::AuthType::any:
+      return auth::Method::any;
+    case config::AuthType::trust:
+      return auth::Method::trust;
+    case config::AuthType::md5:
+      return auth::Method::md5;
+    case config::AuthType::scram_sha_256:
+      return auth::Method::scram_sha_256;
   }
   return auth::Method::reject;
 }
 
-session::Admission Pooler::Impl::admit(session::ClientSession& session, std::string_view database, std::string_view user,
-                                       std::int64_t local_uid) {
+session::Admission Pooler::Impl::admit(session::ClientSession& session, std::string_view database,
+                                       std::string_view user, std::int64_t local_uid) {
   Client& client = entry(session);
   if (settings_->log_connections) {
-    log().log(concat({name_of(client), "login attempt: db=", database, " user=", user, " tls=no replication=no"}));
+    log().log(concat({name_of(client), "login attempt: db=", database, " user=", user,
+                      " tls=no replication=no"}));
   }
   session::Admission answer;
   answer.method = method();
@@ -56,7 +66,8 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
     answer.secret = *secret;
   }
   if (answer.method == auth::Method::any) answer.user_known = true;
-  if (admin::is_console_database(database)) return console_admission(client, std::move(answer), user, local_uid);
+  if (admin::is_console_database(database))
+    return console_admission(client, std::move(answer), user, local_uid);
   const auto refuse = [&](std::string_view sqlstate, std::string text) {
     answer.refusal = std::move(text);
     answer.refusal_sqlstate = sqlstate;
@@ -69,7 +80,8 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   if (!found) return refuse("3D000", concat({"no such database: ", database}));
   if (found->disabled) return refuse("3D000", concat({"database \"", database, "\" is disabled"}));
   UserEntry& known = user_for(user);
-  if (std::string full = too_many_clients(*found, known); !full.empty()) return refuse("53300", std::move(full));
+  if (std::string full = too_many_clients(*found, known); !full.empty())
+    return refuse("53300", std::move(full));
   const bool forced = !found->line.user.empty();
   PoolEntry& pool = pool_for(*found, forced ? found->line.user : std::string(user), forced);
   client.pool_entry = &pool;
@@ -83,8 +95,8 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   return answer;
 }
 
-session::Admission Pooler::Impl::console_admission(Client& client, session::Admission answer, std::string_view user,
-                                                   std::int64_t local_uid) {
+session::Admission Pooler::Impl::console_admission(Client& client, session::Admission answer,
+                                                   std::string_view user, std::int64_t local_uid) {
   client.is_console = true;
   answer.console = true;
   // The operator on this machine, as the account that the process runs under, needs no password.
@@ -100,14 +112,18 @@ session::Admission Pooler::Impl::console_admission(Client& client, session::Admi
   return answer;
 }
 
-std::string Pooler::Impl::too_many_clients(const DatabaseEntry& database, const UserEntry& user) const {
+std::string Pooler::Impl::too_many_clients(const DatabaseEntry& database,
+                                           const UserEntry& user) const {
   if (settings_->max_client_conn > 0 && client_count_ >= settings_->max_client_conn) {
     return "no more connections allowed (max_client_conn)";
   }
   const int of_database = config::max_db_client_connections(*settings_, database.line);
-  if (of_database > 0 && database.clients >= of_database) return "client connections exceeded (max_db_client_connections)";
-  const int of_user = config::max_user_client_connections(*settings_, settings_->find_user(user.name));
-  if (of_user > 0 && user.clients >= of_user) return "client connections exceeded (max_user_client_connections)";
+  if (of_database > 0 && database.clients >= of_database)
+    return "client connections exceeded (max_db_client_connections)";
+  const int of_user =
+      config::max_user_client_connections(*settings_, settings_->find_user(user.name));
+  if (of_user > 0 && user.clients >= of_user)
+    return "client connections exceeded (max_user_client_connections)";
   return {};
 }
 
@@ -116,7 +132,8 @@ void Pooler::Impl::logged_in(session::ClientSession& session, auth::Credentials 
   PoolEntry& pool = *client.pool_entry;
   const bool first = !std::exchange(pool.used, true);
   // What this client proved is good for servers of its own name only.
-  const bool more_is_known = !pool.forced_user && !credentials.empty() && !(pool.gained == credentials);
+  const bool more_is_known =
+      !pool.forced_user && !credentials.empty() && !(pool.gained == credentials);
   if (more_is_known) {
     pool.gained = std::move(credentials);
     pool.node_refused = false;
@@ -127,8 +144,10 @@ void Pooler::Impl::logged_in(session::ClientSession& session, auth::Credentials 
 std::unique_ptr<session::Console> Pooler::Impl::console(session::ClientSession& session) {
   Client& client = entry(session);
   const bool operator_here = session.user() == "pgbouncer" && session.transport() &&
-                             session.transport()->peer_uid() >= 0 && session.transport()->peer_uid() == parts_.own_uid;
-  const admin::Access access = operator_here ? admin::Access::admin : admin::access_of(*settings_, session.user());
+                             session.transport()->peer_uid() >= 0 &&
+                             session.transport()->peer_uid() == parts_.own_uid;
+  const admin::Access access =
+      operator_here ? admin::Access::admin : admin::access_of(*settings_, session.user());
   if (access == admin::Access::none) return nullptr;
   if (List<Client, &Client::login_hook>::linked(client)) logging_in_.remove(client);
   return std::make_unique<ConsoleSeat>(world_, access, client);

@@ -1,5 +1,5 @@
-// Cancel requests to nodes: a connection each, which says whose query to cancel and is closed by the node when it has
-// been done.
+// Cancel requests to nodes: a connection each, which says whose query to cancel and is closed by
+// the node when it has been done.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace pgweir::app {
 
 class CancellerUser {
  public:
-  /// The request for this server has reached its end, or has not within the time given. A server is not given to
-  /// another client before: a late cancel would hit that one's query.
+  /// The request for this server has reached its end, or has not within the time given. A server is
+  /// not given to another client before: a late cancel would hit that one's query.
   virtual void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept = 0;
 
  protected:
@@ -29,8 +29,8 @@ class Canceller {
   Canceller& operator=(const Canceller&) = delete;
 
   /// False when too many are under way: then nothing is sent, and cancel_ended() does not follow.
-  bool send(std::uint64_t server_id, const io::Address& node, std::uint32_t backend_pid, std::uint32_t backend_key,
-            Time deadline);
+  bool send(std::uint64_t server_id, const io::Address& node, std::uint32_t backend_pid,
+            std::uint32_t backend_key, Time deadline);
   /// Tells of those that have ended. Answers when it wants to be called next.
   Time turn(Time now) noexcept;
   std::size_t under_way() const noexcept { return errands_.size(); }

@@ -14,7 +14,8 @@ bool same(const monitor::Login& a, const monitor::Login& b) noexcept {
 
 }  // namespace
 
-Cluster::Cluster(const Parts& parts, const ClusterUser& user, const config::Settings& settings) : parts_(parts), user_(user) {
+Cluster::Cluster(const Parts& parts, const ClusterUser& user, const config::Settings& settings)
+    : parts_(parts), user_(user) {
   configure(settings);
 }
 
@@ -29,8 +30,9 @@ void Cluster::configure(const config::Settings& settings) {
 }
 
 bool Cluster::same_nodes(const std::vector<Node*>& nodes, std::size_t primaries) const noexcept {
-  return primaries == primaries_ && std::equal(nodes.begin(), nodes.end(), node_ids_.begin(), node_ids_.end(),
-                                               [](const Node* node, NodeId id) { return node->id == id; });
+  return primaries == primaries_ &&
+         std::equal(nodes.begin(), nodes.end(), node_ids_.begin(), node_ids_.end(),
+                    [](const Node* node, NodeId id) { return node->id == id; });
 }
 
 void Cluster::use_nodes(const std::vector<Node*>& nodes, std::size_t primaries) {
@@ -43,14 +45,16 @@ void Cluster::use_nodes(const std::vector<Node*>& nodes, std::size_t primaries) 
     node_ids_.push_back(node->id);
     watched.push_back({node->id, user_.address_of(node->hosts.front()), node->name, 1});
   }
-  monitor_ = std::make_unique<monitor::Monitor>(monitor::Monitor::Deps{parts_.prober, parts_.log}, std::move(watched),
+  monitor_ = std::make_unique<monitor::Monitor>(monitor::Monitor::Deps{parts_.prober, parts_.log},
+                                                std::move(watched),
                                                 login_.value_or(monitor::Login{}), options_);
   identity_base_ = identity_;
   take_view();
 }
 
 void Cluster::take_over_marks(Cluster& before) {
-  // Tickets are numbers of the log that gave them; this one's must not be below what those sessions hold.
+  // Tickets are numbers of the log that gave them; this one's must not be below what those sessions
+  // hold.
   while (log_.last_ticket() < before.log_.last_ticket()) (void)log_.mark();
   (void)log_.mark();
 }
@@ -67,7 +71,8 @@ void Cluster::forget(DatabaseEntry& database) noexcept {
   watched_.erase(&database);
 }
 
-// --- the turn ----------------------------------------------------------------------------------------------------------
+// --- the turn
+// ----------------------------------------------------------------------------------------------------------
 
 void Cluster::turn(Time now) {
   now_ = now;
@@ -91,8 +96,9 @@ void Cluster::find_logins() {
     Watched& watched = watched_[database];
     if (watched.loader && same(watched.login, *login)) continue;
     watched.login = *login;
-    watched.loader = std::make_unique<monitor::CatalogLoader>(monitor::CatalogLoader::Deps{parts_.prober, parts_.log}, *login,
-                                                              monitor::CatalogOptions{.refresh = catalog_refresh_});
+    watched.loader = std::make_unique<monitor::CatalogLoader>(
+        monitor::CatalogLoader::Deps{parts_.prober, parts_.log}, *login,
+        monitor::CatalogOptions{.refresh = catalog_refresh_});
     // The new loader knows nothing of what is under way.
     watched.generation = 0;
     watched.ddl_begun = database->ddl_done;
@@ -135,7 +141,8 @@ Time Cluster::load_catalogs(Time now) {
   return next;
 }
 
-/// What sessions have dispatched since, so that no snapshot that was begun before counts as certain.
+/// What sessions have dispatched since, so that no snapshot that was begun before counts as
+/// certain.
 void Cluster::tell_ddl(DatabaseEntry& database, Watched& watched) noexcept {
   for (; watched.ddl_begun < database.ddl_begun; ++watched.ddl_begun) watched.loader->ddl_began();
 }
@@ -160,12 +167,14 @@ Time Cluster::capture_if_due(Time now) {
 void Cluster::on_captured(std::uint64_t covers, std::optional<tokens::Lsn> lsn) noexcept {
   if (!lsn) return pacer_.failed(now_);
   pacer_.answered(now_);
-  // The monitor has seen another primary in the meantime: its view comes first, and the capture is asked for again.
+  // The monitor has seen another primary in the meantime: its view comes first, and the capture is
+  // asked for again.
   if (monitor_->view()->identity + identity_base_ != identity_) return;
   log_.captured(covers, *lsn);
 }
 
-// --- what others tell and ask ------------------------------------------------------------------------------------------
+// --- what others tell and ask
+// ------------------------------------------------------------------------------------------
 
 void Cluster::identified(NodeId node, std::string_view system_id, std::string_view started_at) {
   monitor_->server_seen(node, std::string(system_id), std::string(started_at), parts_.clock.now());
@@ -178,7 +187,9 @@ bool Cluster::came_back(NodeId node) const noexcept {
 }
 
 bool Cluster::all_down() const noexcept {
-  return std::all_of(view_->nodes.begin(), view_->nodes.end(), [](const routing::NodeView& node) { return node.role == routing::Role::down; });
+  return std::all_of(view_->nodes.begin(), view_->nodes.end(), [](const routing::NodeView& node) {
+    return node.role == routing::Role::down;
+  });
 }
 
 std::string Cluster::trouble() const {

@@ -1,5 +1,6 @@
-// A cluster as the Pooler uses it: the nodes that one or more databases share, the monitor that watches them, the log of
-// what was written there with its group captures, and a catalog for each database.
+// A cluster as the Pooler uses it: the nodes that one or more databases share, the monitor that
+// watches them, the log of what was written there with its group captures, and a catalog for each
+// database.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ class Cluster;
 class ClusterUser {
  public:
   /// As whom the nodes are asked on behalf of `database`; nullopt while nobody is known.
-  virtual std::optional<monitor::Login> monitor_login(const Cluster& cluster, const DatabaseEntry& database) const = 0;
+  virtual std::optional<monitor::Login> monitor_login(const Cluster& cluster,
+                                                      const DatabaseEntry& database) const = 0;
   virtual io::Address address_of(const config::HostPort& host) const = 0;
 
  protected:
@@ -46,14 +48,16 @@ class Cluster final : private monitor::CaptureUser {
   void use_nodes(const std::vector<Node*>& nodes, std::size_t primaries);
   bool same_nodes(const std::vector<Node*>& nodes, std::size_t primaries) const noexcept;
   void configure(const config::Settings& settings);
-  /// Sessions of `before` use this cluster from now on: their tickets stay meaningful, and concern everything.
+  /// Sessions of `before` use this cluster from now on: their tickets stay meaningful, and concern
+  /// everything.
   void take_over_marks(Cluster& before);
 
   void watch(DatabaseEntry& database);
   void forget(DatabaseEntry& database) noexcept;
   const std::vector<DatabaseEntry*>& databases() const noexcept { return databases_; }
 
-  /// Lets the monitor and the catalog loaders take in answers and ask what is due. Cheap when there is nothing.
+  /// Lets the monitor and the catalog loaders take in answers and ask what is due. Cheap when there
+  /// is nothing.
   void turn(Time now);
   /// Whether view() is another one than when this was asked last.
   bool take_change() noexcept { return std::exchange(changed_, false); }
@@ -82,7 +86,7 @@ class Cluster final : private monitor::CaptureUser {
     monitor::Login login;
     std::unique_ptr<monitor::CatalogLoader> loader;
     std::uint64_t generation = 0;
-    std::uint64_t ddl_begun = 0;     ///< of the database's, told to the loader
+    std::uint64_t ddl_begun = 0;  ///< of the database's, told to the loader
   };
 
   void on_captured(std::uint64_t covers, std::optional<tokens::Lsn> lsn) noexcept override;
@@ -101,11 +105,12 @@ class Cluster final : private monitor::CaptureUser {
   std::optional<monitor::Login> login_;
   bool look_for_login_ = true;
 
-  routing::ClusterSnapshot seen_;    ///< as the monitor made it
+  routing::ClusterSnapshot seen_;  ///< as the monitor made it
   routing::ClusterSnapshot view_;
   routing::ClusterSnapshot before_;
   bool changed_ = false;
-  /// Another set of nodes has another monitor, which counts identities from the start: they are shifted past the old ones.
+  /// Another set of nodes has another monitor, which counts identities from the start: they are
+  /// shifted past the old ones.
   std::uint64_t identity_base_ = 0;
   std::uint64_t identity_ = 0;
 
@@ -114,7 +119,8 @@ class Cluster final : private monitor::CaptureUser {
   Time now_{};
   Time next_ = kNever;
   std::vector<DatabaseEntry*> databases_;
-  std::map<const DatabaseEntry*, Watched> watched_;  ///< looked up only when a catalog or DDL is at hand, and walked by databases_
+  std::map<const DatabaseEntry*, Watched>
+      watched_;  ///< looked up only when a catalog or DDL is at hand, and walked by databases_
 };
 
 }  // namespace pgweir::app

@@ -33,9 +33,12 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
     client.session.close(Error("57P03", "query_wait_timeout"));
   }
   tell_waiters(pool);
-  while (const pool::Expired expired = seats.next_expired(now())) close_server(static_cast<Server&>(*expired.seat), expired.why);
-  // A pool without clients keeps its servers only when its user is forced: others would have no credentials.
-  if (seats.limits.min_pool_size > 0 && (!pool.clients.empty() || pool.forced_user) && !pool.database.removed) {
+  while (const pool::Expired expired = seats.next_expired(now()))
+    close_server(static_cast<Server&>(*expired.seat), expired.why);
+  // A pool without clients keeps its servers only when its user is forced: others would have no
+  // credentials.
+  if (seats.limits.min_pool_size > 0 && (!pool.clients.empty() || pool.forced_user) &&
+      !pool.database.removed) {
     while (const pool::Opening next = seats.next_to_fill(now())) open(pool, *next.subpool, false);
     lower(now() + std::chrono::milliseconds(500));
   }
@@ -51,7 +54,8 @@ void Pooler::Impl::tell_waiters(PoolEntry& pool) {
     auto& client = static_cast<Client&>(*waiter);
     if (now() - client.since < patience) return lower(client.since + patience);
     if (!std::exchange(client.told_to_wait, true)) {
-      client.session.tell("No server connection available in postgres backend, client being queued");
+      client.session.tell(
+          "No server connection available in postgres backend, client being queued");
     }
   }
 }
@@ -61,25 +65,32 @@ void Pooler::Impl::login_deadlines() {
   while (Client* client = logging_in_.front()) {
     const session::ClientState state = client->session.state();
     const bool waits_for_server = state == session::ClientState::welcoming;
-    if (!waits_for_server && state != session::ClientState::startup && state != session::ClientState::authenticating) {
+    if (!waits_for_server && state != session::ClientState::startup &&
+        state != session::ClientState::authenticating) {
       logging_in_.remove(*client);
       continue;
     }
     if (patience <= Duration{}) return;
-    if (now() - client->session.connected_at() < patience) return lower(client->session.connected_at() + patience);
+    if (now() - client->session.connected_at() < patience)
+      return lower(client->session.connected_at() + patience);
     logging_in_.remove(*client);
-    client->session.close(Error("08P01", waits_for_server ? "client_login_timeout (server down)" : "client_login_timeout"));
+    client->session.close(Error(
+        "08P01", waits_for_server ? "client_login_timeout (server down)" : "client_login_timeout"));
   }
 }
 
-/// Whether the configuration limits clients that are logged in at all; usually it does not, and nobody is looked at.
+/// Whether the configuration limits clients that are logged in at all; usually it does not, and
+/// nobody is looked at.
 bool Pooler::Impl::clients_have_deadlines() const noexcept {
   const auto any = [&](const config::User* user) {
-    return config::client_idle_timeout(*settings_, user) > Duration{} || config::idle_transaction_timeout(*settings_, user) > Duration{} ||
-           config::transaction_timeout(*settings_, user) > Duration{} || config::query_timeout(*settings_, user) > Duration{};
+    return config::client_idle_timeout(*settings_, user) > Duration{} ||
+           config::idle_transaction_timeout(*settings_, user) > Duration{} ||
+           config::transaction_timeout(*settings_, user) > Duration{} ||
+           config::query_timeout(*settings_, user) > Duration{};
   };
   if (any(nullptr)) return true;
-  return std::any_of(settings_->users.begin(), settings_->users.end(), [&](const auto& user) { return any(&user.second); });
+  return std::any_of(settings_->users.begin(), settings_->users.end(),
+                     [&](const auto& user) { return any(&user.second); });
 }
 
 void Pooler::Impl::client_deadlines() {
@@ -98,7 +109,9 @@ void Pooler::Impl::client_deadlines() {
     const Duration query = config::query_timeout(*settings_, user);
     const session::ClientSession& session = each.session;
     const Duration in_state = now() - session.state_since();
-    const auto over = [](Duration limit, Duration time) { return limit > Duration{} && time >= limit; };
+    const auto over = [](Duration limit, Duration time) {
+      return limit > Duration{} && time >= limit;
+    };
     if (session.state() == session::ClientState::idle && over(idle, in_state)) {
       each.session.close(Error("57P05", "client_idle_timeout"));
     } else if (session.state() == session::ClientState::active) {
@@ -112,7 +125,8 @@ void Pooler::Impl::client_deadlines() {
         each.session.close(Error("25P03", "idle transaction timeout"));
       } else if (!quiet && over(query, now() - session.request_at())) {
         each.session.close(Error("57014", "query timeout"));
-      } else if (session.in_transaction() && over(transaction, now() - session.transaction_began_at())) {
+      } else if (session.in_transaction() &&
+                 over(transaction, now() - session.transaction_began_at())) {
         each.session.close(Error("25P04", "transaction timeout"));
       }
     } else if (session.state() == session::ClientState::waiting && over(query, in_state)) {
@@ -137,11 +151,27 @@ void Pooler::Impl::roll_statistics() {
   if (settings_->log_stats) {
     const stats::Counters& mean = averages_.last();
     const auto us = [](Duration time) { return std::to_string(time.count()); };
-    log().log(concat({"stats: ", std::to_string(mean.xact_count), " xacts/s, ", std::to_string(mean.query_count), " queries/s, ",
-                      std::to_string(mean.client_parse_count), " client parses/s, ", std::to_string(mean.server_parse_count),
-                      " server parses/s, ", std::to_string(mean.bind_count), " binds/s, in ", std::to_string(mean.bytes_received),
-                      " B/s, out ", std::to_string(mean.bytes_sent), " B/s, xact ", us(mean.xact_time), " us, query ",
-                      us(mean.query_time), " us, wait ", us(mean.wait_time), " us"}));
+    log().log(concat({"stats: ",
+                      std::to_string(mean.xact_count),
+                      " xacts/s, ",
+                      std::to_string(mean.query_count),
+                      " queries/s, ",
+                      std::to_string(mean.client_parse_count),
+                      " client parses/s, ",
+                      std::to_string(mean.server_parse_count),
+                      " server parses/s, ",
+                      std::to_string(mean.bind_count),
+                      " binds/s, in ",
+                      std::to_string(mean.bytes_received),
+                      " B/s, out ",
+                      std::to_string(mean.bytes_sent),
+                      " B/s, xact ",
+                      us(mean.xact_time),
+                      " us, query ",
+                      us(mean.query_time),
+                      " us, wait ",
+                      us(mean.wait_time),
+                      " us"}));
   }
   drop_unused_databases();
 }

@@ -25,17 +25,20 @@ routing::Route Pooler::Impl::route_of(Client& client) {
   const Cluster* cluster = pool.database.cluster;
   if (!cluster || !cluster->view()) return {};
   load_.look_at(&pool, now());
-  return routing::decide(client.session.facts(*cluster->view()), *cluster->view(), pool.context.policy, load_);
+  return routing::decide(client.session.facts(*cluster->view()), *cluster->view(),
+                         pool.context.policy, load_);
 }
 
 pool::Subpool* Pooler::Impl::primary_of(PoolEntry& pool) const noexcept {
   const DatabaseEntry& database = pool.database;
-  if (!database.cluster) return database.nodes.empty() ? nullptr : pool.seats.find(database.nodes.front()->id);
+  if (!database.cluster)
+    return database.nodes.empty() ? nullptr : pool.seats.find(database.nodes.front()->id);
   const routing::ClusterSnapshot& view = database.cluster->view();
   return view && view->primary ? pool.seats.find(view->primary) : nullptr;
 }
 
-pool::NodeSet Pooler::Impl::nodes_of(PoolEntry& pool, const routing::Route& route, unsigned& preferred) {
+pool::NodeSet Pooler::Impl::nodes_of(PoolEntry& pool, const routing::Route& route,
+                                     unsigned& preferred) {
   preferred = 0;
   switch (route.target) {
     case sql::Target::primary: {
@@ -46,7 +49,8 @@ pool::NodeSet Pooler::Impl::nodes_of(PoolEntry& pool, const routing::Route& rout
     }
     case sql::Target::replica: {
       const std::span<const NodeId> nodes(route.replicas.data(), route.replica_count);
-      if (const pool::Subpool* first = nodes.empty() ? nullptr : pool.seats.find(nodes.front())) preferred = first->index();
+      if (const pool::Subpool* first = nodes.empty() ? nullptr : pool.seats.find(nodes.front()))
+        preferred = first->index();
       return pool.seats.set_of(nodes);
     }
   }
@@ -54,7 +58,8 @@ pool::NodeSet Pooler::Impl::nodes_of(PoolEntry& pool, const routing::Route& rout
 }
 
 void Pooler::Impl::count(Client& client, const routing::Route& route) {
-  if (client.pool_entry->database.cluster) client.pool_entry->database.routes.add(route.target, route.reason);
+  if (client.pool_entry->database.cluster)
+    client.pool_entry->database.routes.add(route.target, route.reason);
 }
 
 void Pooler::Impl::bind(Client& client, Server& server, const routing::Route& route) {
@@ -73,17 +78,21 @@ void Pooler::Impl::dispatch(Client& client) {
   pool::NodeSet nodes = nodes_of(pool, route, preferred);
   if (serve(client, route, nodes, preferred)) return;
   if (route.target == sql::Target::primary && fails_fast(pool, client)) return;
-  if (shutting_down_ == Shutdown::wait_for_servers) return client.session.close(Error("57P01", "server shutting down"));
+  if (shutting_down_ == Shutdown::wait_for_servers)
+    return client.session.close(Error("57P01", "server shutting down"));
   client.route = route;
   client.told_to_wait = false;
   pool.seats.wait(client, nodes, preferred, now());
   if (settings_->query_wait_notify > Duration{}) lower(now() + settings_->query_wait_notify);
-  if (pool.seats.limits.query_wait_timeout > Duration{}) lower(now() + pool.seats.limits.query_wait_timeout);
-  if (pool.seats.limits.reserve_pool_size > 0) lower(now() + pool.seats.limits.reserve_pool_timeout);
+  if (pool.seats.limits.query_wait_timeout > Duration{})
+    lower(now() + pool.seats.limits.query_wait_timeout);
+  if (pool.seats.limits.reserve_pool_size > 0)
+    lower(now() + pool.seats.limits.reserve_pool_timeout);
   wants_pump(pool);
 }
 
-bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::NodeSet nodes, unsigned preferred) {
+bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::NodeSet nodes,
+                         unsigned preferred) {
   PoolEntry& pool = *client.pool_entry;
   const bool at_home = client.session.holds_server_for(sql::Target::primary);
   if (route.target == sql::Target::primary) {
@@ -114,10 +123,12 @@ bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::Node
     return true;
   }
   if (!at_home) return false;
-  // Nobody waits for a server while holding one (two pools could wait for each other for ever): the read runs at home,
-  // and a connection is opened for the next one.
-  pool::Subpool* wish = preferred < pool.seats.subpools().size() ? pool.seats.subpools()[preferred].get() : nullptr;
-  if (wish && !checking && wish->coming() == 0 && pool.seats.may_open(*wish, now(), Duration{})) open(pool, *wish, false);
+  // Nobody waits for a server while holding one (two pools could wait for each other for ever): the
+  // read runs at home, and a connection is opened for the next one.
+  pool::Subpool* wish =
+      preferred < pool.seats.subpools().size() ? pool.seats.subpools()[preferred].get() : nullptr;
+  if (wish && !checking && wish->coming() == 0 && pool.seats.may_open(*wish, now(), Duration{}))
+    open(pool, *wish, false);
   routing::Route home;
   home.reason = client.session.pinned() ? routing::Reason::pinned : routing::Reason::no_replica;
   count(client, home);
@@ -127,7 +138,8 @@ bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::Node
 
 /// True when the server has been idle for so long that it is asked first whether it is still there.
 bool Pooler::Impl::check_first(Server& server) {
-  if (settings_->server_check_query.empty() || now() - server.since < settings_->server_check_delay) return false;
+  if (settings_->server_check_query.empty() || now() - server.since < settings_->server_check_delay)
+    return false;
   place(server, pool::Place::testing);
   server.session.check(settings_->server_check_query);
   return true;
@@ -135,9 +147,12 @@ bool Pooler::Impl::check_first(Server& server) {
 
 bool Pooler::Impl::fails_fast(PoolEntry& pool, Client& client) {
   const pool::Subpool* primary = primary_of(pool);
-  if (!primary || !pool.node_refused || !pool.last_failure || pool.seats.paused || !primary->failing(now())) return false;
-  client.session.close(Error(pool.last_failure->sqlstate(), concat({"server login has been failing, cached error: ",
-                                                                    pool.last_failure->text(), " (server_login_retry)"})));
+  if (!primary || !pool.node_refused || !pool.last_failure || pool.seats.paused ||
+      !primary->failing(now()))
+    return false;
+  client.session.close(Error(pool.last_failure->sqlstate(),
+                             concat({"server login has been failing, cached error: ",
+                                     pool.last_failure->text(), " (server_login_retry)"})));
   return true;
 }
 
@@ -166,7 +181,8 @@ bool Pooler::Impl::give_to_waiter(Server& server) {
   while (waiter) {
     auto& client = static_cast<Client&>(*waiter);
     if (client.route.target == sql::Target::replica && cluster && cluster->view() &&
-        !routing::still_allowed(server.node.id, client.session.facts(*cluster->view()), *cluster->view(), pool.context.policy)) {
+        !routing::still_allowed(server.node.id, client.session.facts(*cluster->view()),
+                                *cluster->view(), pool.context.policy)) {
       // It has waited while others wrote: this node may not answer any more.
       client.route = route_of(client);
       unsigned preferred = 0;

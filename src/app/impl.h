@@ -1,9 +1,11 @@
-// Pooler::Impl: the hub of all sessions and the acceptor of connections. One class whose parts stand in files of their own:
+// Pooler::Impl: the hub of all sessions and the acceptor of connections. One class whose parts
+// stand in files of their own:
 //
-//   pooler.cpp     life: start, listening, signals, shutdown      turn.cpp       the turn and its order
-//   dispatch.cpp   routes, and who gets which server              servers.cpp    opening and closing servers, failures
-//   admission.cpp  who is let in                                  registry.cpp   databases, pools, reload
-//   deadlines.cpp  time-outs, the statistics period               world.cpp, orders.cpp   what the console sees and asks
+//   pooler.cpp     life: start, listening, signals, shutdown      turn.cpp       the turn and its
+//   order dispatch.cpp   routes, and who gets which server              servers.cpp    opening and
+//   closing servers, failures admission.cpp  who is let in registry.cpp   databases, pools, reload
+//   deadlines.cpp  time-outs, the statistics period               world.cpp, orders.cpp   what the
+//   console sees and asks
 #pragma once
 
 #include <deque>
@@ -44,7 +46,10 @@ class PoolLoad final : public routing::Load {
   Time now_{};
 };
 
-class Pooler::Impl final : public session::Hub, public io::Acceptor, public ClusterUser, public CancellerUser {
+class Pooler::Impl final : public session::Hub,
+                           public io::Acceptor,
+                           public ClusterUser,
+                           public CancellerUser {
  public:
   explicit Impl(const Parts& parts);
   ~Impl();
@@ -69,8 +74,8 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   const config::Settings& settings() const noexcept override { return *settings_; }
   const auth::LoginContext& login_context() noexcept override { return login_context_; }
   session::SettingsInterner& interner() noexcept override { return interner_; }
-  session::Admission admit(session::ClientSession& session, std::string_view database, std::string_view user,
-                           std::int64_t local_uid) override;
+  session::Admission admit(session::ClientSession& session, std::string_view database,
+                           std::string_view user, std::int64_t local_uid) override;
   void logged_in(session::ClientSession& session, auth::Credentials credentials) override;
   std::unique_ptr<session::Console> console(session::ClientSession& session) override;
   void wants_turn(session::ClientSession& session) noexcept override;
@@ -87,7 +92,8 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   void ddl_ended(session::DatabaseContext& database) noexcept override;
 
   // ClusterUser
-  std::optional<monitor::Login> monitor_login(const Cluster& cluster, const DatabaseEntry& database) const override;
+  std::optional<monitor::Login> monitor_login(const Cluster& cluster,
+                                              const DatabaseEntry& database) const override;
   io::Address address_of(const config::HostPort& host) const override;
 
   // CancellerUser
@@ -153,8 +159,8 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   static void each_server(const PoolEntry& pool, Do&& what);
 
   // admission.cpp
-  session::Admission console_admission(Client& client, session::Admission answer, std::string_view user,
-                                       std::int64_t local_uid);
+  session::Admission console_admission(Client& client, session::Admission answer,
+                                       std::string_view user, std::int64_t local_uid);
   auth::Method method() const noexcept;
   std::string too_many_clients(const DatabaseEntry& database, const UserEntry& user) const;
   std::string name_of(const Client& client) const;
@@ -210,7 +216,7 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   Canceller canceller_;
   PoolLoad load_;
 
-  std::uint64_t last_id_ = 0;             ///< of clients and servers, one row of numbers
+  std::uint64_t last_id_ = 0;  ///< of clients and servers, one row of numbers
   std::uint64_t last_node_ = 0;
   Time started_at_{};
   Time next_deadline_{};
@@ -218,26 +224,27 @@ class Pooler::Impl final : public session::Hub, public io::Acceptor, public Clus
   Time period_began_{};
   Time next_client_look_{};
   bool clients_have_deadlines_ = false;
-  stats::Averages averages_;              ///< over all databases, for the log
+  stats::Averages averages_;  ///< over all databases, for the log
 
   bool reload_requested_ = false;
   std::optional<bool> pause_requested_;
   std::optional<Shutdown> shutdown_requested_;
   std::optional<Shutdown> shutting_down_;
   bool finished_ = false;
-  bool paused_ = false;                   ///< all databases, by PAUSE without a name
+  bool paused_ = false;  ///< all databases, by PAUSE without a name
 
   std::vector<std::unique_ptr<io::Listener>> tcp_listeners_;
   std::vector<std::unique_ptr<io::Listener>> unix_listeners_;
 
-  std::map<std::string, std::unique_ptr<Node>> nodes_;             ///< by name
+  std::map<std::string, std::unique_ptr<Node>> nodes_;  ///< by name
   std::vector<std::unique_ptr<Cluster>> clusters_;
   std::map<std::string, std::unique_ptr<UserEntry>, std::less<>> users_;
   std::map<std::string, std::unique_ptr<DatabaseEntry>, std::less<>> databases_;
-  std::vector<std::unique_ptr<DatabaseEntry>> removed_databases_;  ///< until their last session is gone
+  std::vector<std::unique_ptr<DatabaseEntry>>
+      removed_databases_;  ///< until their last session is gone
   std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Server>> servers_;
-  int client_count_ = 0;                  ///< against max_client_conn
+  int client_count_ = 0;  ///< against max_client_conn
 
   List<Client, &Client::all_hook> all_clients_;
   List<Client, &Client::login_hook> logging_in_;

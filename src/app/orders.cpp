@@ -9,7 +9,8 @@ namespace pgweir::app {
 
 using admin::Verb;
 
-Result<admin::Progress> ConsoleWorld::begin(const admin::Order& order, admin::ConsoleSession& asker) {
+Result<admin::Progress> ConsoleWorld::begin(const admin::Order& order,
+                                            admin::ConsoleSession& asker) {
   if (Status ok = check(order); !ok) return ok.error();
   if (order.verb == Verb::shutdown) {
     impl_.request_shutdown(Shutdown::now);
@@ -20,8 +21,10 @@ Result<admin::Progress> ConsoleWorld::begin(const admin::Order& order, admin::Co
 }
 
 Status ConsoleWorld::check(const admin::Order& order) const {
-  const DatabaseEntry* database = order.database.empty() ? nullptr : impl_.find_database(order.database);
-  if (!order.database.empty() && !database) return Error(concat({"no such database: ", order.database}));
+  const DatabaseEntry* database =
+      order.database.empty() ? nullptr : impl_.find_database(order.database);
+  if (!order.database.empty() && !database)
+    return Error(concat({"no such database: ", order.database}));
   switch (order.verb) {
     case Verb::pause:
       if (!database && impl_.paused_) return Error("already suspended/paused");
@@ -35,7 +38,8 @@ Status ConsoleWorld::check(const admin::Order& order) const {
         }
         return Error("pooler is not paused/suspended");
       }
-      if (database && !database->paused) return Error(concat({"database ", order.database, " is not paused"}));
+      if (database && !database->paused)
+        return Error(concat({"database ", order.database, " is not paused"}));
       return {};
     case Verb::kill_client:
       if (impl_.clients_.count(order.client_id) == 0) return Error("client not found");
@@ -50,7 +54,8 @@ Status ConsoleWorld::check(const admin::Order& order) const {
     case Verb::enable:
     case Verb::reconnect:
     case Verb::wait_close:
-    case Verb::shutdown: return {};
+    case Verb::shutdown:
+      return {};
   }
   return {};
 }
@@ -104,8 +109,10 @@ void ConsoleWorld::carry_out(const admin::Order& order, Status& how) {
       return each([&](DatabaseEntry& one) { impl_.kill(one); });
     case Verb::kill_client: {
       const auto found = impl_.clients_.find(order.client_id);
-      if (found == impl_.clients_.end()) how = Error("client not found");
-      else found->second->session.close(Error("57P01", "admin forced disconnect"));
+      if (found == impl_.clients_.end())
+        how = Error("client not found");
+      else
+        found->second->session.close(Error("57P01", "admin forced disconnect"));
       return;
     }
     case Verb::disable:
@@ -115,24 +122,32 @@ void ConsoleWorld::carry_out(const admin::Order& order, Status& how) {
     case Verb::reconnect:
       impl_.log().log(concat({"RECONNECT command issued: ", named}));
       return each([&](DatabaseEntry& one) {
-        for (const auto& pool : one.pools) impl_.retire_servers(*pool, "database configuration changed");
+        for (const auto& pool : one.pools)
+          impl_.retire_servers(*pool, "database configuration changed");
       });
-    case Verb::wait_close: return;
-    case Verb::shutdown: return impl_.request_shutdown(Shutdown::now);
-    case Verb::shutdown_wait_for_servers: return impl_.begin_shutdown(Shutdown::wait_for_servers);
-    case Verb::shutdown_wait_for_clients: return impl_.begin_shutdown(Shutdown::wait_for_clients);
+    case Verb::wait_close:
+      return;
+    case Verb::shutdown:
+      return impl_.request_shutdown(Shutdown::now);
+    case Verb::shutdown_wait_for_servers:
+      return impl_.begin_shutdown(Shutdown::wait_for_servers);
+    case Verb::shutdown_wait_for_clients:
+      return impl_.begin_shutdown(Shutdown::wait_for_clients);
   }
 }
 
 bool ConsoleWorld::done(const admin::Order& order) const {
-  const DatabaseEntry* database = order.database.empty() ? nullptr : impl_.find_database(order.database);
+  const DatabaseEntry* database =
+      order.database.empty() ? nullptr : impl_.find_database(order.database);
   if (!order.database.empty() && !database) return true;
   switch (order.verb) {
-    case Verb::pause: return !impl_.servers_left(database);
+    case Verb::pause:
+      return !impl_.servers_left(database);
     case Verb::wait_close: {
       bool left = false;
       for (const auto& [id, server] : impl_.servers_) {
-        left = left || (server->close_needed && !server->gone && (!database || &server->pool.database == database));
+        left = left || (server->close_needed && !server->gone &&
+                        (!database || &server->pool.database == database));
       }
       return !left;
     }
@@ -145,7 +160,8 @@ bool ConsoleWorld::done(const admin::Order& order) const {
     case Verb::reconnect:
     case Verb::shutdown:
     case Verb::shutdown_wait_for_servers:
-    case Verb::shutdown_wait_for_clients: return true;
+    case Verb::shutdown_wait_for_clients:
+      return true;
   }
   return true;
 }
@@ -200,11 +216,13 @@ Status ConsoleWorld::set(std::string_view name, std::string_view value) {
   return {};
 }
 
-// --- what orders and signals do ----------------------------------------------------------------------------------------
+// --- what orders and signals do
+// ----------------------------------------------------------------------------------------
 
 bool Pooler::Impl::servers_left(const DatabaseEntry* database) const noexcept {
   if (database) return database->servers() > 0;
-  return std::any_of(databases_.begin(), databases_.end(), [](const auto& each) { return each.second->servers() > 0; });
+  return std::any_of(databases_.begin(), databases_.end(),
+                     [](const auto& each) { return each.second->servers() > 0; });
 }
 
 void Pooler::Impl::pause(DatabaseEntry& database) {
@@ -240,9 +258,15 @@ void Pooler::Impl::kill(DatabaseEntry& database) {
 void Pooler::Impl::begin_shutdown(Shutdown how) {
   shutting_down_ = how;
   switch (how) {
-    case Shutdown::now: log().log("shutting down"); break;
-    case Shutdown::wait_for_servers: log().log("shutting down, waiting for servers to be given back"); break;
-    case Shutdown::wait_for_clients: log().log("shutting down, waiting for clients to leave"); break;
+    case Shutdown::now:
+      log().log("shutting down");
+      break;
+    case Shutdown::wait_for_servers:
+      log().log("shutting down, waiting for servers to be given back");
+      break;
+    case Shutdown::wait_for_clients:
+      log().log("shutting down, waiting for clients to leave");
+      break;
   }
   // The Unix socket stays: the console can be reached to the end.
   tcp_listeners_.clear();

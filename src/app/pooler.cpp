@@ -7,26 +7,32 @@ namespace pgweir::app {
 namespace {
 
 std::string text_of(const io::Address& peer, std::int64_t uid) {
-  if (peer.kind == io::Address::Kind::unix_socket) return concat({"unix(", std::to_string(uid), "):", std::to_string(peer.port)});
+  if (peer.kind == io::Address::Kind::unix_socket)
+    return concat({"unix(", std::to_string(uid), "):", std::to_string(peer.port)});
   const bool v6 = peer.host.find(':') != std::string::npos;
   return concat({v6 ? "[" : "", peer.host, v6 ? "]:" : ":", std::to_string(peer.port)});
 }
 
 }  // namespace
 
-Server::Server(session::Hub& hub, PoolEntry& pool_entry, Node& on, ServerId id, session::ServerLoginParams login,
-               auth::SaltedPasswordCache& cache)
-    : pool(pool_entry), node(on), session(hub, pool_entry.context, id, on.id, std::move(login), cache) {
+Server::Server(session::Hub& hub, PoolEntry& pool_entry, Node& on, ServerId id,
+               session::ServerLoginParams login, auth::SaltedPasswordCache& cache)
+    : pool(pool_entry),
+      node(on),
+      session(hub, pool_entry.context, id, on.id, std::move(login), cache) {
   session.seat = this;
 }
 
-Client::Client(session::Hub& hub, ClientId id, std::unique_ptr<io::Door> door) : session(hub, id, std::move(door)) {
+Client::Client(session::Hub& hub, ClientId id, std::unique_ptr<io::Door> door)
+    : session(hub, id, std::move(door)) {
   session.seat = this;
-  if (const io::Transport* transport = session.transport()) address = text_of(transport->peer(), transport->peer_uid());
+  if (const io::Transport* transport = session.transport())
+    address = text_of(transport->peer(), transport->peer_uid());
 }
 
 void PoolEntry::apply_snapshot() noexcept {
-  if (database.snapshot && database.snapshot->serializable(context.user)) context.policy.level = config::ConsistencyLevel::primary;
+  if (database.snapshot && database.snapshot->serializable(context.user))
+    context.policy.level = config::ConsistencyLevel::primary;
 }
 
 stats::Counters DatabaseEntry::totals() const noexcept {
@@ -53,7 +59,9 @@ Pooler::Impl::~Impl() {
   unix_listeners_.clear();
   // Sessions first, and all lists with them: entries take themselves off before they die.
   std::vector<Client*> left;
-  for (Client* client = all_clients_.front(); client; client = List<Client, &Client::all_hook>::next(*client)) left.push_back(client);
+  for (Client* client = all_clients_.front(); client;
+       client = List<Client, &Client::all_hook>::next(*client))
+    left.push_back(client);
   for (Client* client : left) {
     if (!client->gone) client->session.close(Error("57P01", "server shutting down"));
   }
@@ -94,14 +102,19 @@ Status Pooler::Impl::start() {
   };
   const auto port = static_cast<std::uint16_t>(settings_->listen_port);
   for (const std::string_view host : split(settings_->listen_addr, ',')) {
-    if (!host.empty()) (void)listen({io::Address::Kind::tcp, std::string(host), port}, tcp_listeners_);
+    if (!host.empty())
+      (void)listen({io::Address::Kind::tcp, std::string(host), port}, tcp_listeners_);
   }
   if (!settings_->unix_socket_dir.empty()) {
-    // Another pooler that answers there must not be pushed aside unnoticed, so this one is not optional.
-    if (!listen({io::Address::Kind::unix_socket, settings_->unix_socket_dir, port}, unix_listeners_)) return *trouble;
+    // Another pooler that answers there must not be pushed aside unnoticed, so this one is not
+    // optional.
+    if (!listen({io::Address::Kind::unix_socket, settings_->unix_socket_dir, port},
+                unix_listeners_))
+      return *trouble;
   }
   if (tcp_listeners_.empty() && unix_listeners_.empty()) {
-    return trouble ? Status(*trouble) : Status(Error("nowhere to listen: set listen_addr or unix_socket_dir"));
+    return trouble ? Status(*trouble)
+                   : Status(Error("nowhere to listen: set listen_addr or unix_socket_dir"));
   }
   return {};
 }

@@ -1,5 +1,6 @@
-// app: the Pooler owns every part (clients, servers, pools, clusters, the console's world) and wires them. It sees the
-// outside world only through what Parts hands in, so the simulator runs it as it is.
+// app: the Pooler owns every part (clients, servers, pools, clusters, the console's world) and
+// wires them. It sees the outside world only through what Parts hands in, so the simulator runs it
+// as it is.
 //
 //   Pooler pooler({clock, network, dialer, prober, random, log, files, getuid()});
 //   if (Status ok = pooler.configure("pgweir.ini"); !ok) …    // settings() is there from here on
@@ -32,11 +33,13 @@ struct Parts {
   monitor::Prober& prober;
   Random& random;
   Log& log;
-  const config::IniSource& files;   ///< Opens the configuration and auth_file.
-  std::int64_t own_uid = -1;        ///< Whose Unix-socket peers may be the console user `pgbouncer` without a password.
+  const config::IniSource& files;  ///< Opens the configuration and auth_file.
+  std::int64_t own_uid =
+      -1;  ///< Whose Unix-socket peers may be the console user `pgbouncer` without a password.
 };
 
-/// How the process ends: at once; when no client holds a server (as SIGINT); when all clients have left (as SIGTERM).
+/// How the process ends: at once; when no client holds a server (as SIGINT); when all clients have
+/// left (as SIGTERM).
 enum class Shutdown : std::uint8_t { now, wait_for_servers, wait_for_clients };
 
 class Pooler final : public io::Turner {
@@ -50,7 +53,8 @@ class Pooler final : public io::Turner {
 
   /// Reads the configuration at `path` (with no console around, an error is the caller's to tell).
   Status configure(const std::string& path);
-  /// Opens the listening sockets and begins to watch the clusters. Fails when not one address can be listened on.
+  /// Opens the listening sockets and begins to watch the clusters. Fails when not one address can
+  /// be listened on.
   Status start();
   /// In force now. Valid until the next reload: don't keep the reference.
   const config::Settings& settings() const noexcept;

@@ -1,4 +1,5 @@
-// Databases, pools, users and nodes as the configuration names them, and what a new configuration does to them.
+// Databases, pools, users and nodes as the configuration names them, and what a new configuration
+// does to them.
 #include <algorithm>
 
 #include "app/impl.h"
@@ -20,7 +21,8 @@ constexpr std::size_t kTrackedTablesMax = 10'000;
 
 }  // namespace
 
-// --- the files -------------------------------------------------------------------------------------------------------
+// --- the files
+// -------------------------------------------------------------------------------------------------------
 
 Status Pooler::Impl::configure(const std::string& path) {
   path_ = path;
@@ -38,7 +40,8 @@ Status Pooler::Impl::read_userlist(const config::Settings& settings, auth::Users
   const Result<std::string> text = parts_.files.read(settings.auth_file);
   if (!text) {
     // As with PgBouncer: nobody can log in by it, which is worth a line and not the whole process.
-    log().error(concat({"could not open auth_file ", settings.auth_file, ": ", text.error().text()}));
+    log().error(
+        concat({"could not open auth_file ", settings.auth_file, ": ", text.error().text()}));
     return {};
   }
   auth::Userlist list = auth::parse_userlist(*text, settings.auth_file);
@@ -75,7 +78,8 @@ void Pooler::Impl::adopt(std::shared_ptr<const config::Settings> fresh) {
   next_client_look_ = Time{};
 }
 
-// --- databases -------------------------------------------------------------------------------------------------------
+// --- databases
+// -------------------------------------------------------------------------------------------------------
 
 DatabaseEntry* Pooler::Impl::find_database(std::string_view name) const noexcept {
   const auto found = databases_.find(name);
@@ -119,7 +123,8 @@ void Pooler::Impl::apply_databases() {
     database.automatic = from_fallback.has_value();
     const config::Database before = std::exchange(database.line, *line);
     const bool replace = config::needs_new_servers(before, *line);
-    if (before.hosts != line->hosts || before.replica_hosts != line->replica_hosts) set_nodes(database);
+    if (before.hosts != line->hosts || before.replica_hosts != line->replica_hosts)
+      set_nodes(database);
     for (const auto& pool : database.pools) {
       if (replace) {
         retire_servers(*pool, "database configuration changed");
@@ -136,14 +141,16 @@ void Pooler::Impl::apply_databases() {
       database->use_rules({names_in(config::replica_functions(*settings_, database->line)),
                            names_in(config::primary_functions(*settings_, database->line))});
     }
-    for (auto& [node, tally] : database->connections) tally.max = config::max_db_connections(*settings_, database->line);
+    for (auto& [node, tally] : database->connections)
+      tally.max = config::max_db_connections(*settings_, database->line);
     for (const auto& pool : database->pools) {
       configure_pool(*pool);
       route_waiters_again(*pool);
     }
   }
   for (const auto& [name, user] : users_) {
-    for (auto& [node, tally] : user->connections) tally.max = config::max_user_connections(*settings_, settings_->find_user(name));
+    for (auto& [node, tally] : user->connections)
+      tally.max = config::max_user_connections(*settings_, settings_->find_user(name));
   }
   std::erase_if(clusters_, [](const auto& cluster) { return cluster->databases().empty(); });
 }
@@ -165,7 +172,8 @@ void Pooler::Impl::remove_database(DatabaseEntry& database) {
   databases_.erase(found);
 }
 
-// --- nodes and clusters ----------------------------------------------------------------------------------------------
+// --- nodes and clusters
+// ----------------------------------------------------------------------------------------------
 
 Node& Pooler::Impl::node_for(const std::vector<config::HostPort>& hosts) {
   std::string name;
@@ -181,7 +189,8 @@ Node& Pooler::Impl::node_for(const std::vector<config::HostPort>& hosts) {
   return *node;
 }
 
-/// Finds or makes the nodes of the database's line, and the cluster that watches them when there are replicas.
+/// Finds or makes the nodes of the database's line, and the cluster that watches them when there
+/// are replicas.
 void Pooler::Impl::set_nodes(DatabaseEntry& database) {
   const config::Database& line = database.line;
   Cluster* const before = database.cluster;
@@ -200,29 +209,35 @@ void Pooler::Impl::set_nodes(DatabaseEntry& database) {
     const std::size_t primaries = database.nodes.size();
     for (const config::HostPort& host : line.replica_hosts) {
       Node* node = &node_for({host});
-      if (std::find(database.nodes.begin(), database.nodes.end(), node) == database.nodes.end()) database.nodes.push_back(node);
+      if (std::find(database.nodes.begin(), database.nodes.end(), node) == database.nodes.end())
+        database.nodes.push_back(node);
     }
     Cluster* const after = cluster_for(database, primaries, before);
     if (before && before != after) before->forget(database);
     database.cluster = after;
     after->watch(database);
-    // What was written before nobody noted: a mark for all tables, which a capture has to cover first.
+    // What was written before nobody noted: a mark for all tables, which a capture has to cover
+    // first.
     tokens::CaptureLog& log = after->log();
     if (before != after || !database.captures) {
-      database.writes = tokens::TableWrites(kTrackedTablesMax, log.last_ticket() == tokens::kFloorTicket ? tokens::kFloorTicket : log.mark());
+      database.writes = tokens::TableWrites(
+          kTrackedTablesMax,
+          log.last_ticket() == tokens::kFloorTicket ? tokens::kFloorTicket : log.mark());
     }
     database.captures = &log;
     if (!database.classifier) {
-      database.classifier = std::make_unique<sql::Classifier>(parts_.random, static_cast<std::size_t>(std::max(settings_->classify_cache_size, 1)));
+      database.classifier = std::make_unique<sql::Classifier>(
+          parts_.random, static_cast<std::size_t>(std::max(settings_->classify_cache_size, 1)));
       database.catalog_stale = true;
     }
   }
   for (const auto& pool : database.pools) place_nodes(*pool);
 }
 
-/// The cluster of these nodes. A database that changes its nodes takes its cluster's log along when nobody else uses
-/// it: what its sessions have seen and written stays known.
-Cluster* Pooler::Impl::cluster_for(const DatabaseEntry& database, std::size_t primaries, Cluster* before) {
+/// The cluster of these nodes. A database that changes its nodes takes its cluster's log along when
+/// nobody else uses it: what its sessions have seen and written stays known.
+Cluster* Pooler::Impl::cluster_for(const DatabaseEntry& database, std::size_t primaries,
+                                   Cluster* before) {
   for (const auto& cluster : clusters_) {
     if (!cluster->same_nodes(database.nodes, primaries)) continue;
     if (before && before != cluster.get()) cluster->take_over_marks(*before);
@@ -238,16 +253,19 @@ Cluster* Pooler::Impl::cluster_for(const DatabaseEntry& database, std::size_t pr
   return &fresh;
 }
 
-std::optional<monitor::Login> Pooler::Impl::monitor_login(const Cluster&, const DatabaseEntry& database) const {
+std::optional<monitor::Login> Pooler::Impl::monitor_login(const Cluster&,
+                                                          const DatabaseEntry& database) const {
   const config::Database& line = database.line;
   const std::string dbname = line.dbname.empty() ? database.name : line.dbname;
-  if (!settings_->monitor_user.empty()) return monitor::Login{settings_->monitor_user, settings_->monitor_password, dbname};
+  if (!settings_->monitor_user.empty())
+    return monitor::Login{settings_->monitor_user, settings_->monitor_password, dbname};
   const auto stored = [&](std::string_view user) {
     const auth::Secret* secret = userlist_.find(user);
     return secret && secret->form() == auth::SecretForm::plain ? secret->text() : std::string();
   };
   if (!line.user.empty()) {
-    return monitor::Login{line.user, line.password.empty() ? stored(line.user) : line.password, dbname};
+    return monitor::Login{line.user, line.password.empty() ? stored(line.user) : line.password,
+                          dbname};
   }
   if (const std::string_view user = config::auth_user(*settings_, line); !user.empty()) {
     return monitor::Login{std::string(user), stored(user), dbname};
@@ -261,7 +279,8 @@ std::optional<monitor::Login> Pooler::Impl::monitor_login(const Cluster&, const 
   return std::nullopt;
 }
 
-// --- users and pools -------------------------------------------------------------------------------------------------
+// --- users and pools
+// -------------------------------------------------------------------------------------------------
 
 UserEntry& Pooler::Impl::user_for(std::string_view name) {
   const auto found = users_.find(name);
@@ -275,7 +294,8 @@ PoolEntry& Pooler::Impl::pool_for(DatabaseEntry& database, const std::string& us
   for (const auto& pool : database.pools) {
     if (pool->context.user == user && pool->forced_user == forced) return *pool;
   }
-  PoolEntry& pool = *database.pools.emplace_back(std::make_unique<PoolEntry>(database, user_for(user)));
+  PoolEntry& pool =
+      *database.pools.emplace_back(std::make_unique<PoolEntry>(database, user_for(user)));
   pool.context.database = &database;
   pool.context.user = user;
   pool.forced_user = forced;
@@ -316,7 +336,8 @@ void Pooler::Impl::configure_pool(PoolEntry& pool) {
 void Pooler::Impl::place_nodes(PoolEntry& pool) {
   DatabaseEntry& database = pool.database;
   for (const auto& subpool : pool.seats.subpools()) {
-    const bool stays = std::any_of(database.nodes.begin(), database.nodes.end(), [&](const Node* node) { return node->id == subpool->node(); });
+    const bool stays = std::any_of(database.nodes.begin(), database.nodes.end(),
+                                   [&](const Node* node) { return node->id == subpool->node(); });
     if (!stays) subpool->retired = true;
   }
   const routing::ClusterSnapshot view = database.cluster ? database.cluster->view() : nullptr;
@@ -326,9 +347,13 @@ void Pooler::Impl::place_nodes(PoolEntry& pool) {
     pool::Tally& of_user = pool.user.connections[node.id];
     of_database.max = config::max_db_connections(*settings_, database.line);
     of_user.max = config::max_user_connections(*settings_, settings_->find_user(pool.user.name));
-    const bool primary = view && view->primary ? view->primary == node.id : i < database.line.hosts.size() || !database.cluster;
-    if (!pool.seats.add(node.id, primary ? pool::Side::primary : pool::Side::replica, {&of_database, &of_user, &node.connections})) {
-      log().warning(concat({"database ", database.name, ": too many nodes, ", node.name, " is not used"}));
+    const bool primary = view && view->primary
+                             ? view->primary == node.id
+                             : i < database.line.hosts.size() || !database.cluster;
+    if (!pool.seats.add(node.id, primary ? pool::Side::primary : pool::Side::replica,
+                        {&of_database, &of_user, &node.connections})) {
+      log().warning(
+          concat({"database ", database.name, ": too many nodes, ", node.name, " is not used"}));
     }
   }
   each_server(pool, [](Server& server) {
@@ -368,14 +393,15 @@ void Pooler::Impl::drop_database(DatabaseEntry& database) {
   std::erase_if(clusters_, [](const auto& cluster) { return cluster->databases().empty(); });
 }
 
-/// Automatic databases that nobody has used for autodb_idle_timeout, and removed ones whose last session is gone.
+/// Automatic databases that nobody has used for autodb_idle_timeout, and removed ones whose last
+/// session is gone.
 void Pooler::Impl::drop_unused_databases() {
   if (!departed_.empty() || !gone_clients_.empty()) return;  // They still point there.
   std::vector<DatabaseEntry*> unused;
   for (const auto& [name, database] : databases_) {
     const Duration patience = settings_->autodb_idle_timeout;
-    if (database->automatic && database->clients == 0 && database->servers() == 0 && patience > Duration{} &&
-        now() - database->unused_since >= patience) {
+    if (database->automatic && database->clients == 0 && database->servers() == 0 &&
+        patience > Duration{} && now() - database->unused_since >= patience) {
       unused.push_back(database.get());
     }
   }

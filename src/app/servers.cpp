@@ -5,15 +5,21 @@
 namespace pgweir::app {
 namespace {
 
-/// Errors that a node gives while it can't serve anybody yet: they pass, and say nothing about this login.
-bool passes(std::string_view sqlstate) noexcept { return sqlstate == "57P03" || sqlstate == "57P01" || sqlstate == "57P02"; }
-
-/// The node answered and said no. Errors of the connection itself are of class 08, or carry no SQLSTATE.
-bool node_said_no(const Error& error) noexcept {
-  return !error.sqlstate().empty() && error.sqlstate().substr(0, 2) != "08" && !passes(error.sqlstate());
+/// Errors that a node gives while it can't serve anybody yet: they pass, and say nothing about this
+/// login.
+bool passes(std::string_view sqlstate) noexcept {
+  return sqlstate == "57P03" || sqlstate == "57P01" || sqlstate == "57P02";
 }
 
-/// The first pause after a failed login where other nodes can serve meanwhile; it doubles from there.
+/// The node answered and said no. Errors of the connection itself are of class 08, or carry no
+/// SQLSTATE.
+bool node_said_no(const Error& error) noexcept {
+  return !error.sqlstate().empty() && error.sqlstate().substr(0, 2) != "08" &&
+         !passes(error.sqlstate());
+}
+
+/// The first pause after a failed login where other nodes can serve meanwhile; it doubles from
+/// there.
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -21,10 +27,12 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 io::Address Pooler::Impl::address_of(const config::HostPort& host) const {
   const auto port = static_cast<std::uint16_t>(host.port);
   if (!host.is_unix()) return {io::Address::Kind::tcp, host.host, port};
-  return {io::Address::Kind::unix_socket, host.host.empty() ? settings_->unix_socket_dir : host.host, port};
+  return {io::Address::Kind::unix_socket,
+          host.host.empty() ? settings_->unix_socket_dir : host.host, port};
 }
 
-/// What is known for a login to the nodes: the line's password, what is stored of the user, what a client proved.
+/// What is known for a login to the nodes: the line's password, what is stored of the user, what a
+/// client proved.
 auth::Credentials Pooler::Impl::credentials_for(const PoolEntry& pool) const {
   const config::Database& line = pool.database.line;
   auth::Credentials known;
@@ -32,7 +40,8 @@ auth::Credentials Pooler::Impl::credentials_for(const PoolEntry& pool) const {
     known.password = line.password;
     return known;
   }
-  if (const auth::Secret* secret = userlist_.find(pool.context.user)) known = auth::credentials_of(*secret);
+  if (const auth::Secret* secret = userlist_.find(pool.context.user))
+    known = auth::credentials_of(*secret);
   if (!known.password && pool.gained.password) known.password = pool.gained.password;
   if (!known.md5 && pool.gained.md5) known.md5 = pool.gained.md5;
   if (!known.scram && pool.gained.scram) known.scram = pool.gained.scram;
@@ -65,14 +74,17 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
   if (!node) return;
   if (from_reserve) log().log("taking connection from reserve_pool");
   const ServerId id{++last_id_};
-  auto server = std::make_unique<Server>(*this, pool, *node, id, login_params(pool), salted_passwords_);
+  auto server =
+      std::make_unique<Server>(*this, pool, *node, id, login_params(pool), salted_passwords_);
   server->dialled = address_of(node->hosts[node->next_host % node->hosts.size()]);
-  if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::round_robin) ++node->next_host;
+  if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::round_robin)
+    ++node->next_host;
   Server& opened = *server;
   servers_.emplace(id.value, std::move(server));
   pool.seats.opened(opened, on, now());
   opened.session.attach(parts_.dialer.dial(opened.dialled, opened.session));
-  if (pool.seats.limits.server_connect_timeout > Duration{}) lower(now() + pool.seats.limits.server_connect_timeout);
+  if (pool.seats.limits.server_connect_timeout > Duration{})
+    lower(now() + pool.seats.limits.server_connect_timeout);
 }
 
 void Pooler::Impl::pump(PoolEntry& pool) {
@@ -83,26 +95,33 @@ void Pooler::Impl::pump(PoolEntry& pool) {
         wants_turn(client->session);
       }
     } else if (pool::Subpool* primary = primary_of(pool)) {
-      if (pool.node_refused && pool.last_failure && primary->failing(now())) return refuse_welcome(pool, *pool.last_failure);
-      if (primary->open() == 0 && pool.seats.may_open(*primary, now(), Duration{})) open(pool, *primary, false);
+      if (pool.node_refused && pool.last_failure && primary->failing(now()))
+        return refuse_welcome(pool, *pool.last_failure);
+      if (primary->open() == 0 && pool.seats.may_open(*primary, now(), Duration{}))
+        open(pool, *primary, false);
       if (primary->open() == 0 && make_room(pool, *primary)) open(pool, *primary, false);
-      if (primary->open() == 0) lower(std::max(now() + std::chrono::milliseconds(100), primary->backoff.until()));
+      if (primary->open() == 0)
+        lower(std::max(now() + std::chrono::milliseconds(100), primary->backoff.until()));
     } else if (pool.database.cluster->all_down()) {
-      return refuse_welcome(pool, Error("08001", concat({"server login failed: ", pool.database.cluster->trouble()})));
+      return refuse_welcome(
+          pool,
+          Error("08001", concat({"server login failed: ", pool.database.cluster->trouble()})));
     }
   }
-  while (const pool::Opening next = pool.seats.next_to_open(now())) open(pool, *next.subpool, next.from_reserve);
+  while (const pool::Opening next = pool.seats.next_to_open(now()))
+    open(pool, *next.subpool, next.from_reserve);
   // Full by a limit that is shared: an idle server of another pool can make room.
   if (pool.seats.waiting() == 0 || pool.seats.paused) return;
   for (const auto& subpool : pool.seats.subpools()) {
     if (subpool->waiting() == 0 || subpool->coming() > 0 || !make_room(pool, *subpool)) continue;
-    if (const pool::Opening next = pool.seats.next_to_open(now())) open(pool, *next.subpool, next.from_reserve);
+    if (const pool::Opening next = pool.seats.next_to_open(now()))
+      open(pool, *next.subpool, next.from_reserve);
   }
   lower(pool.seats.next_deadline(now()));
 }
 
-/// Closes the idle server of another pool that shares a full limit with this sub-pool; false when there is none, or
-/// when the pool could not use the room.
+/// Closes the idle server of another pool that shares a full limit with this sub-pool; false when
+/// there is none, or when the pool could not use the room.
 bool Pooler::Impl::make_room(PoolEntry& pool, const pool::Subpool& on) {
   const auto& mine = on.tallies();
   if (!pool.seats.needs_room(on, now())) return false;
@@ -111,8 +130,11 @@ bool Pooler::Impl::make_room(PoolEntry& pool, const pool::Subpool& on) {
       if (other.get() == &pool) continue;
       const pool::Subpool* theirs = other->seats.find(on.node());
       if (!theirs) continue;
-      const auto shared = [](const pool::Tally* a, const pool::Tally* b) { return a == b && a && a->full(); };
-      if (!shared(mine.database, theirs->tallies().database) && !shared(mine.user, theirs->tallies().user) &&
+      const auto shared = [](const pool::Tally* a, const pool::Tally* b) {
+        return a == b && a && a->full();
+      };
+      if (!shared(mine.database, theirs->tallies().database) &&
+          !shared(mine.user, theirs->tallies().user) &&
           !shared(mine.node, theirs->tallies().node)) {
         continue;
       }
@@ -137,7 +159,8 @@ void Pooler::Impl::logged_in_server(Server& server) {
   server.subpool->backoff.clear();
   pool.last_failure.reset();
   pool.node_refused = false;
-  if (pool.context.welcome.empty() && (!pool.database.cluster || server.subpool->side == pool::Side::primary)) {
+  if (pool.context.welcome.empty() &&
+      (!pool.database.cluster || server.subpool->side == pool::Side::primary)) {
     pool.context.welcome = server.session.reported();
     wants_pump(pool);
   }
@@ -145,7 +168,9 @@ void Pooler::Impl::logged_in_server(Server& server) {
   const io::Transport* transport = server.session.transport();
   const io::Address local = transport ? transport->local() : io::Address{};
   log().log(concat({name_of(server), "new connection to server",
-                    local.host.empty() ? "" : concat({" (from ", local.host, ":", std::to_string(local.port), ")"})}));
+                    local.host.empty()
+                        ? ""
+                        : concat({" (from ", local.host, ":", std::to_string(local.port), ")"})}));
 }
 
 /// A server never came to its first idle moment.
@@ -161,10 +186,13 @@ void Pooler::Impl::login_failed(Server& server) {
     subpool->backoff.failed(now(), std::min(kFirstPause, retry), retry);
   } else {
     // A database that sticks to one host does so until it fails.
-    if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::disable) ++server.node.next_host;
+    if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::disable)
+      ++server.node.next_host;
     const int hosts = static_cast<int>(server.node.hosts.size());
-    if (!said_no && (subpool->backoff.failures() + 1) % hosts != 0) subpool->backoff.failed_without_pause();
-    else subpool->backoff.failed(now(), retry, retry);
+    if (!said_no && (subpool->backoff.failures() + 1) % hosts != 0)
+      subpool->backoff.failed_without_pause();
+    else
+      subpool->backoff.failed(now(), retry, retry);
   }
   if (subpool->backoff.blocked(now())) lower(subpool->backoff.until());
   const bool concerns_writes = primary_of(pool) == subpool;
@@ -183,7 +211,8 @@ void Pooler::Impl::login_failed(Server& server) {
       pool.seats.leave(client);
       if (!fails_fast(pool, client)) client.session.close(why);
     }
-  } else if (!passes(why.sqlstate()) && (!pool.database.cluster || pool.database.cluster->all_down())) {
+  } else if (!passes(why.sqlstate()) &&
+             (!pool.database.cluster || pool.database.cluster->all_down())) {
     refuse_welcome(pool, Error("08001", concat({"server login failed: ", why.text()})));
   }
 }
@@ -200,7 +229,8 @@ void Pooler::Impl::close_server(Server& server, std::string_view why) {
 
 void Pooler::Impl::close_idle(PoolEntry& pool, std::string_view why) {
   for (const auto& subpool : pool.seats.subpools()) {
-    while (pool::ServerSeat* seat = subpool->first(pool::Place::idle)) close_server(static_cast<Server&>(*seat), why);
+    while (pool::ServerSeat* seat = subpool->first(pool::Place::idle))
+      close_server(static_cast<Server&>(*seat), why);
   }
 }
 

@@ -1,14 +1,18 @@
-// The turn: once after each poll of the loop, in this order: what signals and the console ask for, the monitors, ready
-// clients, servers that are free, routes, new connections, captures, time-outs, and at last what is gone is freed.
+// The turn: once after each poll of the loop, in this order: what signals and the console ask for,
+// the monitors, ready clients, servers that are free, routes, new connections, captures, time-outs,
+// and at last what is gone is freed.
 #include "app/impl.h"
-
 #include "base/text.h"
 
 namespace pgweir::app {
 namespace {
 
-Client& entry(session::ClientSession& session) noexcept { return *static_cast<Client*>(session.seat); }
-Server& entry(session::ServerSession& session) noexcept { return *static_cast<Server*>(session.seat); }
+Client& entry(session::ClientSession& session) noexcept {
+  return *static_cast<Client*>(session.seat);
+}
+Server& entry(session::ServerSession& session) noexcept {
+  return *static_cast<Server*>(session.seat);
+}
 
 /// What was closed keeps its transport this long, so that the last words go out.
 constexpr Duration kGraveTime = std::chrono::seconds(1);
@@ -17,7 +21,8 @@ constexpr Duration kGraveTime = std::chrono::seconds(1);
 
 Time Pooler::Impl::turn() noexcept {
   const Time at = now();
-  if (reload_requested_ || pause_requested_ || shutdown_requested_ || world_.busy()) carry_out_requests();
+  if (reload_requested_ || pause_requested_ || shutdown_requested_ || world_.busy())
+    carry_out_requests();
 
   Time next = kNever;
   for (const auto& cluster : clusters_) {
@@ -25,7 +30,9 @@ Time Pooler::Impl::turn() noexcept {
     if (cluster->take_change()) cluster_changed(*cluster);
   }
   for (int round = 0; round < kRoundsMax; ++round) {
-    if (ready_.empty() && departed_.empty() && released_.empty() && wanting_.empty() && pump_.empty()) break;
+    if (ready_.empty() && departed_.empty() && released_.empty() && wanting_.empty() &&
+        pump_.empty())
+      break;
     run_ready();
     see_departed();
     hand_out_released();
@@ -37,19 +44,25 @@ Time Pooler::Impl::turn() noexcept {
   for (const auto& cluster : clusters_) next = std::min(next, cluster->capture_if_due(at));
   if (at >= next_deadline_) deadlines();
   reap();
-  if (world_.busy()) world_.turn();  // The last server that a pause waits for may have gone just now.
+  if (world_.busy())
+    world_.turn();  // The last server that a pause waits for may have gone just now.
   finish_if_done();
-  if (!ready_.empty() || !departed_.empty() || !released_.empty() || !wanting_.empty() || !pump_.empty()) return at;
+  if (!ready_.empty() || !departed_.empty() || !released_.empty() || !wanting_.empty() ||
+      !pump_.empty())
+    return at;
   return std::min(next, next_deadline_);
 }
 
 void Pooler::Impl::carry_out_requests() {
   if (std::exchange(reload_requested_, false)) (void)reload();
   if (pause_requested_ && !shutting_down_) {
-    if (*pause_requested_) log().log("got SIGUSR1, pausing all activity");
-    else log().log("got SIGUSR2, continuing from PAUSE");
+    if (*pause_requested_)
+      log().log("got SIGUSR1, pausing all activity");
+    else
+      log().log("got SIGUSR2, continuing from PAUSE");
     paused_ = *pause_requested_;
-    for (const auto& [name, database] : databases_) *pause_requested_ ? pause(*database) : resume(*database);
+    for (const auto& [name, database] : databases_)
+      *pause_requested_ ? pause(*database) : resume(*database);
   } else if (pause_requested_ && !*pause_requested_) {
     log().log("got SIGUSR2 while shutting down, ignoring");
   }
@@ -125,10 +138,15 @@ void Pooler::Impl::answer_cancels() {
     if (!session || client.session.state() != session::ClientState::active) continue;
     Server& server = entry(*session);
     io::Address to = server.dialled;
-    if (to.kind == io::Address::Kind::tcp && session->transport()) to = session->transport()->peer();
-    const Duration patience = settings_->cancel_wait_timeout > Duration{} ? settings_->cancel_wait_timeout : std::chrono::hours(1);
+    if (to.kind == io::Address::Kind::tcp && session->transport())
+      to = session->transport()->peer();
+    const Duration patience = settings_->cancel_wait_timeout > Duration{}
+                                  ? settings_->cancel_wait_timeout
+                                  : std::chrono::hours(1);
     client.session.cancel_asked();
-    if (canceller_.send(session->id().value, to, session->backend_pid(), session->backend_key(), now() + patience)) ++server.cancels;
+    if (canceller_.send(session->id().value, to, session->backend_pid(), session->backend_key(),
+                        now() + patience))
+      ++server.cancels;
   }
   cancel_requests_.clear();
 }
@@ -142,10 +160,12 @@ void Pooler::Impl::cancel_ended(std::uint64_t server_id, bool timed_out) noexcep
   if (timed_out) {
     // It may still arrive: nobody else may get this server.
     server.close_needed = true;
-    if (server.seat_place() == pool::Place::being_canceled) close_server(server, "cancel_wait_timeout");
+    if (server.seat_place() == pool::Place::being_canceled)
+      close_server(server, "cancel_wait_timeout");
     return;
   }
-  if (server.cancels == 0 && server.seat_place() == pool::Place::being_canceled) released_.push_back(server);
+  if (server.cancels == 0 && server.seat_place() == pool::Place::being_canceled)
+    released_.push_back(server);
 }
 
 void Pooler::Impl::reap() {
@@ -165,14 +185,21 @@ void Pooler::Impl::reap() {
 void Pooler::Impl::finish_if_done() {
   if (!shutting_down_ || finished_) return;
   switch (*shutting_down_) {
-    case Shutdown::now: finished_ = true; return;
-    case Shutdown::wait_for_servers: finished_ = servers_.empty(); break;
-    case Shutdown::wait_for_clients: finished_ = client_count_ == 0; break;
+    case Shutdown::now:
+      finished_ = true;
+      return;
+    case Shutdown::wait_for_servers:
+      finished_ = servers_.empty();
+      break;
+    case Shutdown::wait_for_clients:
+      finished_ = client_count_ == 0;
+      break;
   }
   if (finished_) log().log("server connections dropped, exiting");
 }
 
-// --- notes that sessions leave ---------------------------------------------------------------------------------------
+// --- notes that sessions leave
+// ---------------------------------------------------------------------------------------
 
 void Pooler::Impl::wants_turn(session::ClientSession& session) noexcept {
   Client& client = entry(session);
@@ -206,16 +233,22 @@ void Pooler::Impl::client_gone(session::ClientSession& session) noexcept {
   wants_no_server(session);
   if (List<Client, &Client::ready_hook>::linked(client)) ready_.remove(client);
   if (List<Client, &Client::login_hook>::linked(client)) logging_in_.remove(client);
-  if (List<Client, &Client::welcome_hook>::linked(client)) client.pool_entry->welcoming.remove(client);
+  if (List<Client, &Client::welcome_hook>::linked(client))
+    client.pool_entry->welcoming.remove(client);
   all_clients_.remove(client);
   gone_clients_.push_back(client);
   if (settings_->log_disconnections) {
     log().log(concat({name_of(client), "closing because: ", session.end_reason(), " (age=",
-                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now() - session.connected_at()).count()), "s)"}));
+                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(
+                                         now() - session.connected_at())
+                                         .count()),
+                      "s)"}));
   }
 }
 
-void Pooler::Impl::cancel(std::uint32_t pid, std::uint32_t key) noexcept { cancel_requests_.push_back({pid, key}); }
+void Pooler::Impl::cancel(std::uint32_t pid, std::uint32_t key) noexcept {
+  cancel_requests_.push_back({pid, key});
+}
 
 void Pooler::Impl::server_idle(session::ServerSession& session) noexcept {
   Server& server = entry(session);
@@ -233,14 +266,18 @@ void Pooler::Impl::server_gone(session::ServerSession& session, const Error& err
   departed_.push_back(server);
   if (settings_->log_disconnections) {
     log().log(concat({name_of(server), "closing because: ", error.text(), " (age=",
-                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now() - session.connected_at()).count()), "s)"}));
+                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(
+                                         now() - session.connected_at())
+                                         .count()),
+                      "s)"}));
   }
 }
 
 void Pooler::Impl::server_identified(session::ServerSession& session, std::string_view system_id,
                                      std::string_view started_at) noexcept {
   Server& server = entry(session);
-  if (Cluster* cluster = server.pool.database.cluster) cluster->identified(server.node.id, system_id, started_at);
+  if (Cluster* cluster = server.pool.database.cluster)
+    cluster->identified(server.node.id, system_id, started_at);
 }
 
 void Pooler::Impl::wants_capture(session::DatabaseContext& database) noexcept {

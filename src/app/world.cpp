@@ -14,24 +14,34 @@ std::string client_state(const session::ClientSession& session) {
   switch (session.state()) {
     case session::ClientState::startup:
     case session::ClientState::authenticating:
-    case session::ClientState::welcoming: return "login";
+    case session::ClientState::welcoming:
+      return "login";
     case session::ClientState::console:
     case session::ClientState::active:
-    case session::ClientState::collecting: return "active";
-    case session::ClientState::idle: return session.server() ? "active" : "idle";
-    case session::ClientState::waiting: return "waiting";
-    case session::ClientState::closed: return "closed";
+    case session::ClientState::collecting:
+      return "active";
+    case session::ClientState::idle:
+      return session.server() ? "active" : "idle";
+    case session::ClientState::waiting:
+      return "waiting";
+    case session::ClientState::closed:
+      return "closed";
   }
   return "";
 }
 
 std::string server_state(const Server& server) {
   switch (server.seat_place()) {
-    case pool::Place::login: return "new";
-    case pool::Place::idle: return "idle";
-    case pool::Place::active: return server.session.client() ? "active" : "tested";
-    case pool::Place::testing: return "tested";
-    case pool::Place::being_canceled: return "being_canceled";
+    case pool::Place::login:
+      return "new";
+    case pool::Place::idle:
+      return "idle";
+    case pool::Place::active:
+      return server.session.client() ? "active" : "tested";
+    case pool::Place::testing:
+      return "tested";
+    case pool::Place::being_canceled:
+      return "being_canceled";
   }
   return "";
 }
@@ -73,9 +83,7 @@ ConsoleSeat::ConsoleSeat(ConsoleWorld& world, admin::Access access, Client& clie
   world_.opened(*this);
 }
 
-ConsoleSeat::~ConsoleSeat() {
-  world_.closed(*this);
-}
+ConsoleSeat::~ConsoleSeat() { world_.closed(*this); }
 
 std::shared_ptr<const config::Settings> ConsoleWorld::settings() const { return impl_.settings_; }
 
@@ -83,7 +91,8 @@ std::vector<admin::SocketRow> ConsoleWorld::clients() const {
   std::vector<admin::SocketRow> rows;
   const Time now = impl_.now();
   const WallTime wall = impl_.parts_.clock.wall();
-  for (const Client* client = impl_.all_clients_.front(); client; client = List<Client, &Client::all_hook>::next(*client)) {
+  for (const Client* client = impl_.all_clients_.front(); client;
+       client = List<Client, &Client::all_hook>::next(*client)) {
     const session::ClientSession& session = client->session;
     if (session.user().empty()) continue;
     admin::SocketRow row;
@@ -113,7 +122,8 @@ std::vector<admin::SocketRow> ConsoleWorld::servers() const {
   for (const auto& [id, server] : impl_.servers_) {
     if (!server->gone) by_id.push_back(server.get());
   }
-  std::sort(by_id.begin(), by_id.end(), [](const Server* a, const Server* b) { return a->session.id() < b->session.id(); });
+  std::sort(by_id.begin(), by_id.end(),
+            [](const Server* a, const Server* b) { return a->session.id() < b->session.id(); });
   for (const Server* server : by_id) {
     const session::ServerSession& session = server->session;
     admin::SocketRow row;
@@ -143,26 +153,42 @@ std::vector<admin::PoolRow> ConsoleWorld::pools() const {
       admin::PoolRow row;
       row.database = name;
       row.user = pool->context.user;
-      for (const Client* client = pool->clients.front(); client; client = List<Client, &Client::pool_hook>::next(*client)) {
+      for (const Client* client = pool->clients.front(); client;
+           client = List<Client, &Client::pool_hook>::next(*client)) {
         const session::ClientState state = client->session.state();
-        if (state == session::ClientState::startup || state == session::ClientState::authenticating) continue;
-        const bool waits = state == session::ClientState::waiting || state == session::ClientState::welcoming;
+        if (state == session::ClientState::startup || state == session::ClientState::authenticating)
+          continue;
+        const bool waits =
+            state == session::ClientState::waiting || state == session::ClientState::welcoming;
         ++(waits ? row.cl_waiting : row.cl_active);
-        if (state == session::ClientState::waiting) row.maxwait = std::max(row.maxwait, now - client->session.state_since());
+        if (state == session::ClientState::waiting)
+          row.maxwait = std::max(row.maxwait, now - client->session.state_since());
       }
       Pooler::Impl::each_server(*pool, [&](Server& server) {
-        if (server.cancels > 0 && server.seat_place() == pool::Place::active) ++row.sv_active_cancel;
+        if (server.cancels > 0 && server.seat_place() == pool::Place::active)
+          ++row.sv_active_cancel;
         switch (server.seat_place()) {
-          case pool::Place::login: ++row.sv_login; return;
-          case pool::Place::idle: ++row.sv_idle; return;
-          case pool::Place::active: ++(server.session.client() ? row.sv_active : row.sv_tested); return;
-          case pool::Place::testing: ++row.sv_tested; return;
-          case pool::Place::being_canceled: ++row.sv_being_canceled; return;
+          case pool::Place::login:
+            ++row.sv_login;
+            return;
+          case pool::Place::idle:
+            ++row.sv_idle;
+            return;
+          case pool::Place::active:
+            ++(server.session.client() ? row.sv_active : row.sv_tested);
+            return;
+          case pool::Place::testing:
+            ++row.sv_tested;
+            return;
+          case pool::Place::being_canceled:
+            ++row.sv_being_canceled;
+            return;
         }
       });
       row.cl_active_cancel_req = row.sv_active_cancel;
       row.pool_mode = pool->context.mode;
-      if (!database->cluster && database->line.hosts.size() > 1) row.load_balance_hosts = config::to_string(database->line.load_balance_hosts);
+      if (!database->cluster && database->line.hosts.size() > 1)
+        row.load_balance_hosts = config::to_string(database->line.load_balance_hosts);
       rows.push_back(std::move(row));
     }
   }
@@ -198,7 +224,8 @@ std::vector<admin::UserRow> ConsoleWorld::users() const {
 
 std::vector<admin::StatsRow> ConsoleWorld::stats() const {
   std::vector<admin::StatsRow> rows;
-  for (const auto& [name, database] : impl_.databases_) rows.push_back({name, database->totals(), database->averages.last()});
+  for (const auto& [name, database] : impl_.databases_)
+    rows.push_back({name, database->totals(), database->averages.last()});
   return rows;
 }
 
@@ -225,13 +252,17 @@ admin::State ConsoleWorld::state() const { return {.paused = impl_.paused_, .sus
 
 std::vector<admin::MemoryRow> ConsoleWorld::memory() const {
   const auto row = [](std::string_view name, std::size_t size, std::size_t used) {
-    return admin::MemoryRow{std::string(name), static_cast<std::int64_t>(size), static_cast<std::int64_t>(used), 0};
+    return admin::MemoryRow{std::string(name), static_cast<std::int64_t>(size),
+                            static_cast<std::int64_t>(used), 0};
   };
   std::size_t pools = 0;
   for (const auto& [name, database] : impl_.databases_) pools += database->pools.size();
-  return {row("client", sizeof(Client), impl_.clients_.size()), row("server", sizeof(Server), impl_.servers_.size()),
-          row("pool", sizeof(PoolEntry), pools), row("database", sizeof(DatabaseEntry), impl_.databases_.size()),
-          row("user", sizeof(UserEntry), impl_.users_.size()), row("settings_set", sizeof(session::SettingsSet), impl_.interner_.size())};
+  return {row("client", sizeof(Client), impl_.clients_.size()),
+          row("server", sizeof(Server), impl_.servers_.size()),
+          row("pool", sizeof(PoolEntry), pools),
+          row("database", sizeof(DatabaseEntry), impl_.databases_.size()),
+          row("user", sizeof(UserEntry), impl_.users_.size()),
+          row("settings_set", sizeof(session::SettingsSet), impl_.interner_.size())};
 }
 
 std::vector<admin::NodeRow> ConsoleWorld::nodes() const {
@@ -259,10 +290,14 @@ std::vector<admin::NodeRow> ConsoleWorld::nodes() const {
         row.system_id = seen->system_id;
         row.weight = seen->weight;
         row.reason = !seen->excluded.empty() ? seen->excluded : seen->last_error;
-        if (seen->role == routing::Role::down) row.health = "down";
-        else if (!seen->excluded.empty()) row.health = "excluded";
-        else if (seen->several) row.health = "several";
-        else if (seen->role == routing::Role::unknown) row.health = "unknown";
+        if (seen->role == routing::Role::down)
+          row.health = "down";
+        else if (!seen->excluded.empty())
+          row.health = "excluded";
+        else if (seen->several)
+          row.health = "several";
+        else if (seen->role == routing::Role::unknown)
+          row.health = "unknown";
       }
       for (const auto& pool : database->pools) {
         const pool::Subpool* subpool = pool->seats.find(node->id);
@@ -287,7 +322,8 @@ std::vector<admin::RoutingRow> ConsoleWorld::routing() const {
         const auto reason = static_cast<routing::Reason>(i);
         const std::uint64_t units = database->routes.get(target, reason);
         if (units == 0) continue;
-        rows.push_back({name, std::string(sql::to_string(target)), std::string(routing::to_string(reason)), units});
+        rows.push_back({name, std::string(sql::to_string(target)),
+                        std::string(routing::to_string(reason)), units});
       }
     }
   }
@@ -295,7 +331,8 @@ std::vector<admin::RoutingRow> ConsoleWorld::routing() const {
 }
 
 std::vector<std::pair<std::string, std::string>> ConsoleWorld::facts() const {
-  const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(impl_.now() - impl_.started_at_).count();
+  const auto uptime =
+      std::chrono::duration_cast<std::chrono::seconds>(impl_.now() - impl_.started_at_).count();
   return {{"version", "pgweir " PGWEIR_VERSION},
           {"uptime_seconds", std::to_string(uptime)},
           {"config_file", impl_.path_},
@@ -322,9 +359,11 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     policy.split = config::is_split(*impl_.settings_, database->line, nullptr);
     if (policy.level == config::ConsistencyLevel::table) {
       const bool all = meaning->reads.all || database->catalog_stale;
-      facts.tables = database->captures->need(database->writes.last_write(meaning->reads.keys, all));
+      facts.tables =
+          database->captures->need(database->writes.last_write(meaning->reads.keys, all));
     }
-    impl_.load_.look_at(database->pools.empty() ? nullptr : database->pools.front().get(), impl_.now());
+    impl_.load_.look_at(database->pools.empty() ? nullptr : database->pools.front().get(),
+                        impl_.now());
     const routing::Route route = routing::decide(facts, view, policy, impl_.load_);
     admin::ExplainRow row;
     row.database = name;

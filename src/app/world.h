@@ -25,7 +25,9 @@ class ConsoleSeat final : public session::Console {
   ~ConsoleSeat() override;
 
   void append_welcome(std::string& out) const override { session_.append_welcome(out); }
-  void on_message(char type, Bytes body, std::string& out) override { session_.on_message(type, body, out); }
+  void on_message(char type, Bytes body, std::string& out) override {
+    session_.on_message(type, body, out);
+  }
   void append_late(std::string& out) override {
     out += late_;
     late_.clear();
@@ -82,7 +84,8 @@ class ConsoleWorld final : public admin::World {
  private:
   struct Waiting {
     admin::Order order;
-    admin::ConsoleSession* asker;  ///< null: nobody waits any more, the order is carried out all the same
+    admin::ConsoleSession*
+        asker;  ///< null: nobody waits any more, the order is carried out all the same
     bool begun = false;
   };
 

@@ -7,7 +7,8 @@
 
 namespace pgweir::pool {
 
-/// Open connections of one kind against their limit: of a database on a node, of a user on a node, of a node.
+/// Open connections of one kind against their limit: of a database on a node, of a user on a node,
+/// of a node.
 struct Tally {
   int open = 0;
   int max = 0;  ///< 0: no limit
@@ -15,7 +16,8 @@ struct Tally {
   bool full() const noexcept { return max > 0 && open >= max; }
 };
 
-/// The limits that count for one pool; a reload writes new ones. Sizes are per node, 0 is no limit, a time of 0 is off.
+/// The limits that count for one pool; a reload writes new ones. Sizes are per node, 0 is no limit,
+/// a time of 0 is off.
 struct Limits {
   int pool_size = 20;
   int replica_pool_size = 20;

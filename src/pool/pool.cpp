@@ -6,11 +6,16 @@ namespace pgweir::pool {
 
 std::string_view to_string(Place place) noexcept {
   switch (place) {
-    case Place::login: return "login";
-    case Place::idle: return "idle";
-    case Place::active: return "active";
-    case Place::testing: return "tested";
-    case Place::being_canceled: return "being_canceled";
+    case Place::login:
+      return "login";
+    case Place::idle:
+      return "idle";
+    case Place::active:
+      return "active";
+    case Place::testing:
+      return "tested";
+    case Place::being_canceled:
+      return "being_canceled";
   }
   return "";
 }
@@ -48,7 +53,8 @@ NodeSet Pool::set_of(std::span<const NodeId> nodes) const noexcept {
   return set;
 }
 
-// --- servers -------------------------------------------------------------------------------------------------------
+// --- servers
+// -------------------------------------------------------------------------------------------------------
 
 void Pool::opened(ServerSeat& seat, Subpool& on, Time now) noexcept {
   ENSURE(seat.subpool == nullptr && &on.pool() == this);
@@ -103,11 +109,13 @@ ServerSeat* Pool::idle_for(NodeSet nodes, unsigned preferred) const noexcept {
   return nullptr;
 }
 
-// --- waiters -------------------------------------------------------------------------------------------------------
+// --- waiters
+// -------------------------------------------------------------------------------------------------------
 
 void Pool::count_waiting(NodeSet nodes, int by) noexcept {
   for (; nodes != 0; nodes &= nodes - 1) {
-    subpools_[static_cast<std::size_t>(std::countr_zero(nodes))]->waiting_ += static_cast<std::uint32_t>(by);
+    subpools_[static_cast<std::size_t>(std::countr_zero(nodes))]->waiting_ +=
+        static_cast<std::uint32_t>(by);
   }
 }
 
@@ -146,17 +154,21 @@ Waiter* Pool::first_for(const Subpool& subpool) const noexcept {
   return nullptr;
 }
 
-// --- opening -------------------------------------------------------------------------------------------------------
+// --- opening
+// -------------------------------------------------------------------------------------------------------
 
 int Pool::size_limit(const Subpool& subpool) const noexcept {
   switch (subpool.side) {
-    case Side::primary: return limits.pool_size;
-    case Side::replica: return limits.replica_pool_size;
+    case Side::primary:
+      return limits.pool_size;
+    case Side::replica:
+      return limits.replica_pool_size;
   }
   return limits.pool_size;
 }
 
-bool Pool::may_open(const Subpool& subpool, Time now, Duration waited, bool* from_reserve) const noexcept {
+bool Pool::may_open(const Subpool& subpool, Time now, Duration waited,
+                    bool* from_reserve) const noexcept {
   if (paused || subpool.retired || subpool.crowded() || subpool.backoff.blocked(now)) return false;
   const int logins_max = subpool.backoff.failures() > 0 ? 1 : kLoginsMax;
   if (static_cast<int>(subpool.count(Place::login)) >= logins_max) return false;
@@ -181,7 +193,8 @@ Duration Pool::longest_wait(const Subpool& subpool, Time now) const noexcept {
 
 Opening Pool::next_to_open(Time now) const noexcept {
   if (queue_.empty() || paused) return {};
-  // Which nodes could take another connection at all: none, usually, and then the queue is not walked.
+  // Which nodes could take another connection at all: none, usually, and then the queue is not
+  // walked.
   NodeSet openable = 0;
   NodeSet reserve = 0;
   std::array<int, kNodesMax> coming{};
@@ -196,8 +209,10 @@ Opening Pool::next_to_open(Time now) const noexcept {
   }
   if (openable == 0) return {};
   int looked_at = 0;
-  for (const Waiter* waiter = queue_.front(); waiter && looked_at < kLookAheadMax; waiter = next(*waiter), ++looked_at) {
-    // A connection that is on its way serves one waiter; only who is left over calls for another one.
+  for (const Waiter* waiter = queue_.front(); waiter && looked_at < kLookAheadMax;
+       waiter = next(*waiter), ++looked_at) {
+    // A connection that is on its way serves one waiter; only who is left over calls for another
+    // one.
     bool served = false;
     for (NodeSet left = waiter->nodes; left != 0 && !served; left &= left - 1) {
       int& here = coming[static_cast<std::size_t>(std::countr_zero(left))];
@@ -224,7 +239,8 @@ Opening Pool::next_to_fill(Time now) const noexcept {
   return {};
 }
 
-// --- deadlines -----------------------------------------------------------------------------------------------------
+// --- deadlines
+// -----------------------------------------------------------------------------------------------------
 
 Waiter* Pool::overdue(Time now) const noexcept {
   if (limits.query_wait_timeout <= Duration{} || paused) return nullptr;
@@ -240,7 +256,9 @@ Duration Pool::lifetime_gap(const Subpool& subpool) const noexcept {
 Time Pool::outlived_at(const ServerSeat& seat) const noexcept {
   if (limits.server_lifetime <= Duration{}) return kNever;
   const Subpool& subpool = *seat.subpool;
-  const Time not_before = subpool.last_lifetime_close == Time{} ? Time{} : subpool.last_lifetime_close + lifetime_gap(subpool);
+  const Time not_before = subpool.last_lifetime_close == Time{}
+                              ? Time{}
+                              : subpool.last_lifetime_close + lifetime_gap(subpool);
   return std::max(seat.born + limits.server_lifetime, not_before);
 }
 
@@ -253,13 +271,15 @@ bool Pool::outlived(const ServerSeat& seat, Time now) noexcept {
 Expired Pool::next_expired(Time now) noexcept {
   for (const auto& subpool : subpools_) {
     ServerSeat* login = subpool->first(Place::login);
-    if (login && limits.server_connect_timeout > Duration{} && now - login->since >= limits.server_connect_timeout) {
+    if (login && limits.server_connect_timeout > Duration{} &&
+        now - login->since >= limits.server_connect_timeout) {
       return {login, "connect timeout"};
     }
     ServerSeat* idle = subpool->first(Place::idle);
     // min_pool_size servers stay: they would only be opened again.
     const bool spare = subpool->retired || subpool->open() > limits.min_pool_size;
-    if (idle && spare && limits.server_idle_timeout > Duration{} && now - idle->since >= limits.server_idle_timeout) {
+    if (idle && spare && limits.server_idle_timeout > Duration{} &&
+        now - idle->since >= limits.server_idle_timeout) {
       return {idle, "server idle timeout"};
     }
     for (; idle; idle = Subpool::next(*idle)) {
@@ -272,23 +292,28 @@ Expired Pool::next_expired(Time now) noexcept {
 
 Time Pool::next_deadline(Time now) const noexcept {
   Time soonest = kNever;
-  const auto at = [&](Time time) { soonest = std::min(soonest, std::max(time, now + Duration{1})); };
+  const auto at = [&](Time time) {
+    soonest = std::min(soonest, std::max(time, now + Duration{1}));
+  };
   if (const Waiter* first = queue_.front(); first && !paused) {
     if (limits.query_wait_timeout > Duration{}) at(first->since + limits.query_wait_timeout);
     if (limits.reserve_pool_size > 0) {
       for (const auto& subpool : subpools_) {
         const Waiter* waiter = first_for(*subpool);
-        if (waiter && now - waiter->since < limits.reserve_pool_timeout) at(waiter->since + limits.reserve_pool_timeout);
+        if (waiter && now - waiter->since < limits.reserve_pool_timeout)
+          at(waiter->since + limits.reserve_pool_timeout);
       }
     }
   }
   for (const auto& subpool : subpools_) {
     if (subpool->waiting_ > 0 && subpool->backoff.blocked(now)) at(subpool->backoff.until());
     const ServerSeat* login = subpool->first(Place::login);
-    if (login && limits.server_connect_timeout > Duration{}) at(login->since + limits.server_connect_timeout);
+    if (login && limits.server_connect_timeout > Duration{})
+      at(login->since + limits.server_connect_timeout);
     const ServerSeat* idle = subpool->first(Place::idle);
     if (!idle) continue;
-    if (limits.server_idle_timeout > Duration{} && (subpool->retired || subpool->open() > limits.min_pool_size)) {
+    if (limits.server_idle_timeout > Duration{} &&
+        (subpool->retired || subpool->open() > limits.min_pool_size)) {
       at(idle->since + limits.server_idle_timeout);
     }
     if (limits.server_lifetime <= Duration{}) continue;

@@ -1,6 +1,6 @@
-// pool: who may have which server. A Pool is the servers of one (database, user), one Subpool for each node, and one
-// queue of waiting clients, first come first served. Pure: time comes in, decisions come out as plain values; app
-// opens and closes the connections and tells the pool.
+// pool: who may have which server. A Pool is the servers of one (database, user), one Subpool for
+// each node, and one queue of waiting clients, first come first served. Pure: time comes in,
+// decisions come out as plain values; app opens and closes the connections and tells the pool.
 //
 //   if (ServerSeat* server = pool.idle_for(nodes, preferred)) …bind…
 //   else { pool.wait(client, nodes, preferred, now); }
@@ -40,22 +40,31 @@ class Subpool {
   NodeSet bit() const noexcept { return NodeSet{1} << index_; }
   NodeId node() const noexcept { return node_; }
 
-  std::size_t count(Place place) const noexcept { return lists_[static_cast<std::size_t>(place)].size(); }
+  std::size_t count(Place place) const noexcept {
+    return lists_[static_cast<std::size_t>(place)].size();
+  }
   /// All servers, logging in or not.
   int open() const noexcept { return open_; }
   /// Those that have logged in.
   int live() const noexcept { return open_ - static_cast<int>(count(Place::login)); }
   /// On their way to be idle: nobody needs to open another one for as many waiters.
-  int coming() const noexcept { return static_cast<int>(count(Place::login) + count(Place::testing)); }
-  ServerSeat* first(Place place) const noexcept { return lists_[static_cast<std::size_t>(place)].front(); }
-  static ServerSeat* next(const ServerSeat& seat) noexcept { return List<ServerSeat, &ServerSeat::hook>::next(seat); }
+  int coming() const noexcept {
+    return static_cast<int>(count(Place::login) + count(Place::testing));
+  }
+  ServerSeat* first(Place place) const noexcept {
+    return lists_[static_cast<std::size_t>(place)].front();
+  }
+  static ServerSeat* next(const ServerSeat& seat) noexcept {
+    return List<ServerSeat, &ServerSeat::hook>::next(seat);
+  }
   std::uint32_t waiting() const noexcept { return waiting_; }
   /// Nothing can be had here for now: the last attempts failed and no server is left.
   bool failing(Time now) const noexcept { return live() == 0 && backoff.blocked(now); }
-  /// One of the three shared limits is reached (not the pool's own size): an idle server of another pool could make room.
+  /// One of the three shared limits is reached (not the pool's own size): an idle server of another
+  /// pool could make room.
   bool crowded() const noexcept {
-    return (tallies_.database && tallies_.database->full()) || (tallies_.user && tallies_.user->full()) ||
-           (tallies_.node && tallies_.node->full());
+    return (tallies_.database && tallies_.database->full()) ||
+           (tallies_.user && tallies_.user->full()) || (tallies_.node && tallies_.node->full());
   }
   const Tallies& tallies() const noexcept { return tallies_; }
 
@@ -115,8 +124,8 @@ class Pool {
   void opened(ServerSeat& seat, Subpool& on, Time now) noexcept;
   void place(ServerSeat& seat, Place to, Time now) noexcept;
   void closed(ServerSeat& seat) noexcept;
-  /// An idle server for somebody who comes now: of `preferred`, else of any other in the set. Null when there is
-  /// none, or when others wait for it already.
+  /// An idle server for somebody who comes now: of `preferred`, else of any other in the set. Null
+  /// when there is none, or when others wait for it already.
   ServerSeat* idle_for(NodeSet nodes, unsigned preferred) const noexcept;
   /// The idle server of one node that is to be given next.
   ServerSeat* idle_of(const Subpool& subpool) const noexcept;
@@ -130,13 +139,17 @@ class Pool {
   /// Who is served next by a server of `subpool`; null when nobody waits for it.
   Waiter* first_for(const Subpool& subpool) const noexcept;
   Waiter* front() const noexcept { return queue_.front(); }
-  static Waiter* next(const Waiter& waiter) noexcept { return List<Waiter, &Waiter::hook>::next(waiter); }
+  static Waiter* next(const Waiter& waiter) noexcept {
+    return List<Waiter, &Waiter::hook>::next(waiter);
+  }
   std::size_t waiting() const noexcept { return queue_.size(); }
 
   // Opening.
-  /// Whether a connection may be opened on `subpool`: limits, back-off, attempts under way. `waited` is how long the
-  /// oldest who wants it has waited: past reserve_pool_timeout the reserve counts too.
-  bool may_open(const Subpool& subpool, Time now, Duration waited, bool* from_reserve = nullptr) const noexcept;
+  /// Whether a connection may be opened on `subpool`: limits, back-off, attempts under way.
+  /// `waited` is how long the oldest who wants it has waited: past reserve_pool_timeout the reserve
+  /// counts too.
+  bool may_open(const Subpool& subpool, Time now, Duration waited,
+                bool* from_reserve = nullptr) const noexcept;
   /// Only a limit that is shared with other pools keeps a connection from being opened here.
   bool needs_room(const Subpool& subpool, Time now) const noexcept;
   /// The next connection that the queue calls for; ask until there is none.
@@ -147,9 +160,11 @@ class Pool {
   // Deadlines.
   /// Who has waited longer than query_wait_timeout; null when nobody has.
   Waiter* overdue(Time now) const noexcept;
-  /// A server past server_connect_timeout, server_idle_timeout or server_lifetime. Close it and ask again.
+  /// A server past server_connect_timeout, server_idle_timeout or server_lifetime. Close it and ask
+  /// again.
   Expired next_expired(Time now) noexcept;
-  /// Whether an unused server has outlived server_lifetime and may go now (one in lifetime / pool_size at most). It is then taken to be closed.
+  /// Whether an unused server has outlived server_lifetime and may go now (one in lifetime /
+  /// pool_size at most). It is then taken to be closed.
   bool outlived(const ServerSeat& seat, Time now) noexcept;
   /// When outlived() may say so; kNever without a server_lifetime.
   Time outlived_at(const ServerSeat& seat) const noexcept;

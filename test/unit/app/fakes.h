@@ -1,4 +1,5 @@
-// A world of one's own for the Pooler: a clock that is set, connections whose other ends the test holds, files in memory.
+// A world of one's own for the Pooler: a clock that is set, connections whose other ends the test
+// holds, files in memory.
 #pragma once
 
 #include <map>
@@ -21,7 +22,7 @@ struct Wire {
   io::TransportUser* user = nullptr;  ///< null once the transport is destroyed
   io::Address peer;
   std::int64_t uid = -1;
-  std::string sent;                   ///< by the pooler
+  std::string sent;  ///< by the pooler
   bool closing = false;
 
   void connected() const { user->on_connected(); }
@@ -54,7 +55,8 @@ class FakeTransport final : public io::Transport {
 
 class FakeDialer final : public io::Dialer {
  public:
-  std::unique_ptr<io::Transport> dial(const io::Address& address, io::TransportUser& user) override {
+  std::unique_ptr<io::Transport> dial(const io::Address& address,
+                                      io::TransportUser& user) override {
     auto wire = std::make_shared<Wire>();
     wire->user = &user;
     wire->peer = address;
@@ -86,15 +88,18 @@ class FakeNetwork final : public io::Network {
    private:
     std::string name_;
   };
-  Result<std::unique_ptr<io::Listener>> listen(const io::Address& address, io::Acceptor& acceptor) override {
-    if (address.host == refused) return Error(concat({"listen on ", address.host, ": Address already in use"}));
+  Result<std::unique_ptr<io::Listener>> listen(const io::Address& address,
+                                               io::Acceptor& acceptor) override {
+    if (address.host == refused)
+      return Error(concat({"listen on ", address.host, ": Address already in use"}));
     acceptor_ = &acceptor;
     return std::unique_ptr<io::Listener>(std::make_unique<Open>(address.host));
   }
   std::shared_ptr<Wire> connect(std::int64_t uid = -1) {
     auto wire = std::make_shared<Wire>();
     wire->uid = uid;
-    wire->peer = {uid < 0 ? io::Address::Kind::tcp : io::Address::Kind::unix_socket, "10.0.0.1", 4711};
+    wire->peer = {uid < 0 ? io::Address::Kind::tcp : io::Address::Kind::unix_socket, "10.0.0.1",
+                  4711};
     acceptor_->on_accepted(std::make_unique<FakeDoor>(wire));
     return wire;
   }
@@ -119,7 +124,8 @@ class FakeProber final : public monitor::Prober {
     void ask(std::uint64_t, std::string_view, Time) override {}
     bool connected() const noexcept override { return false; }
   };
-  std::unique_ptr<monitor::Probe> probe(const io::Address&, const monitor::Login&, monitor::ProbeUser&) override {
+  std::unique_ptr<monitor::Probe> probe(const io::Address&, const monitor::Login&,
+                                        monitor::ProbeUser&) override {
     return std::make_unique<Mute>();
   }
 };
@@ -136,7 +142,9 @@ class FakeRandom final : public Random {
 
 class KeptLog final : public Log {
  public:
-  void write(LogLevel, std::string_view message) noexcept override { text += std::string(message) + "\n"; }
+  void write(LogLevel, std::string_view message) noexcept override {
+    text += std::string(message) + "\n";
+  }
   bool wants(LogLevel) const noexcept override { return true; }
   bool has(std::string_view part) const { return text.find(part) != std::string::npos; }
   std::string text;

@@ -47,10 +47,13 @@ struct Bench {
     clock.at += time;
     turn();
   }
-  std::shared_ptr<Wire> client(std::string_view database, std::string_view user, std::int64_t uid = -1) {
+  std::shared_ptr<Wire> client(std::string_view database, std::string_view user,
+                               std::int64_t uid = -1) {
     std::shared_ptr<Wire> wire = network.connect(uid);
     std::string packet;
-    protocol::append_startup(packet, std::vector<std::pair<std::string, std::string>>{{"user", std::string(user)}, {"database", std::string(database)}});
+    protocol::append_startup(packet,
+                             std::vector<std::pair<std::string, std::string>>{
+                                 {"user", std::string(user)}, {"database", std::string(database)}});
     wire->say(packet);
     turn();
     return wire;
@@ -112,7 +115,8 @@ TEST_CASE("a bad configuration is refused with its place", "[pooler]") {
   CHECK(status.error().text().find("p.ini:2") != std::string::npos);
 }
 
-TEST_CASE("a client waits for the pool's first server and is then welcomed with what it reports", "[pooler]") {
+TEST_CASE("a client waits for the pool's first server and is then welcomed with what it reports",
+          "[pooler]") {
   Bench b;
   auto client = b.client("shop", "web");
   REQUIRE(b.dialer.dialled.size() == 1);
@@ -171,7 +175,8 @@ TEST_CASE("a node that refuses the connection is told to the waiting client at o
   CHECK(client->closing);
 }
 
-TEST_CASE("an error of the node at login reaches the waiting client with its SQLSTATE", "[pooler]") {
+TEST_CASE("an error of the node at login reaches the waiting client with its SQLSTATE",
+          "[pooler]") {
   Bench b;
   auto client = b.client("shop", "web");
   b.refuse(*b.dialer.dialled[0], "28P01", "password authentication failed for user \"web\"");
@@ -199,7 +204,8 @@ TEST_CASE("a node that is starting up keeps clients waiting", "[pooler]") {
 
 TEST_CASE("each host of a list is tried before the client is refused", "[pooler]") {
   Bench b;
-  b.files.files["p.ini"] = std::string("[databases]\nshop = host=h1,h2\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));
+  b.files.files["p.ini"] = std::string("[databases]\nshop = host=h1,h2\n") +
+                           std::string(kIni.substr(kIni.find("[pgbouncer]")));
   b.pooler.request_reload();
   b.turn();
   auto client = b.client("shop", "web");
@@ -227,7 +233,8 @@ TEST_CASE("an unknown database and too many clients are refused with a cause", "
   CHECK_FALSE(three->closing);
 }
 
-TEST_CASE("the console lets in the process's own account over the Unix socket, and admin users", "[pooler]") {
+TEST_CASE("the console lets in the process's own account over the Unix socket, and admin users",
+          "[pooler]") {
   Bench b("auth_file = users.txt\n");
   b.files.files["users.txt"] = "\"boss\" \"x\"\n\"web\" \"y\"\n";
   b.files.files["p.ini"] += "auth_type = trust\n";
@@ -277,7 +284,8 @@ TEST_CASE("a bad file changes nothing, a removed database takes its clients alon
   CHECK(own->has("RELOAD failed"));
   CHECK(b.log.has("p.ini:10"));
   CHECK_FALSE(client->closing);
-  b.files.files["p.ini"] = std::string("[databases]\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));
+  b.files.files["p.ini"] =
+      std::string("[databases]\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));
   b.ask(*own, "RELOAD");
   CHECK(client->has("database removed"));
   b.pass(1s);
@@ -285,12 +293,14 @@ TEST_CASE("a bad file changes nothing, a removed database takes its clients alon
   CHECK(late->has("no such database"));
 }
 
-TEST_CASE("a line that names another host gives new servers as old ones are given back", "[pooler]") {
+TEST_CASE("a line that names another host gives new servers as old ones are given back",
+          "[pooler]") {
   Bench b;
   auto client = b.client("shop", "web");
   auto server = b.server_logs_in();
   b.ask(*client, "update a set x = 1");
-  b.files.files["p.ini"] = std::string("[databases]\nshop = host=10.0.0.10\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));
+  b.files.files["p.ini"] = std::string("[databases]\nshop = host=10.0.0.10\n") +
+                           std::string(kIni.substr(kIni.find("[pgbouncer]")));
   b.pooler.request_reload();
   b.turn();
   CHECK_FALSE(server->closing);
@@ -301,7 +311,9 @@ TEST_CASE("a line that names another host gives new servers as old ones are give
   CHECK(b.dialer.dialled[1]->peer.host == "10.0.0.10");
 }
 
-TEST_CASE("pitfall 25: a server that was sent a cancel is given to nobody until the request has ended", "[pooler]") {
+TEST_CASE(
+    "pitfall 25: a server that was sent a cancel is given to nobody until the request has ended",
+    "[pooler]") {
   Bench b;
   auto one = b.client("shop", "web");
   auto server = b.server_logs_in();
@@ -311,7 +323,8 @@ TEST_CASE("pitfall 25: a server that was sent a cancel is given to nobody until 
   const std::size_t at = one->sent.find(std::string("K\0\0\0\x0c", 5));
   REQUIRE(at != std::string::npos);
   std::string request;
-  protocol::append_cancel(request, load_u32(one->sent.data() + at + 5), load_u32(one->sent.data() + at + 9));
+  protocol::append_cancel(request, load_u32(one->sent.data() + at + 5),
+                          load_u32(one->sent.data() + at + 9));
   b.network.connect()->say(request);
   b.turn();
   REQUIRE(b.dialer.dialled.size() == 2);

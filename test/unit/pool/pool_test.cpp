@@ -57,7 +57,8 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("a waiter calls for one connection, and the connection on its way is enough for it", "[pool]") {
+TEST_CASE("a waiter calls for one connection, and the connection on its way is enough for it",
+          "[pool]") {
   Bench b;
   b.wait(b.primary->bit(), b.primary->index());
   const Opening opening = b.pool.next_to_open(b.now);
@@ -67,7 +68,10 @@ TEST_CASE("a waiter calls for one connection, and the connection on its way is e
   CHECK_FALSE(b.pool.next_to_open(b.now));
 }
 
-TEST_CASE("no more than pool_size connections are opened on the primary and replica_pool_size on a replica", "[pool]") {
+TEST_CASE(
+    "no more than pool_size connections are opened on the primary and replica_pool_size on a "
+    "replica",
+    "[pool]") {
   Bench b;
   for (int i = 0; i < 5; ++i) b.wait(b.primary->bit(), b.primary->index());
   for (int i = 0; i < 5; ++i) b.wait(b.one->bit(), b.one->index());
@@ -89,7 +93,8 @@ TEST_CASE("a pool size of 0 is no limit", "[pool]") {
   CHECK(b.pool.next_to_open(b.now).subpool == b.primary);
 }
 
-TEST_CASE("a read that two replicas may answer calls for one connection, on the preferred one", "[pool]") {
+TEST_CASE("a read that two replicas may answer calls for one connection, on the preferred one",
+          "[pool]") {
   Bench b;
   b.wait(b.one->bit() | b.two->bit(), b.two->index());
   const Opening opening = b.pool.next_to_open(b.now);
@@ -98,7 +103,8 @@ TEST_CASE("a read that two replicas may answer calls for one connection, on the 
   CHECK_FALSE(b.pool.next_to_open(b.now));
 }
 
-TEST_CASE("when the preferred replica is full the connection is opened on the other one", "[pool]") {
+TEST_CASE("when the preferred replica is full the connection is opened on the other one",
+          "[pool]") {
   Bench b;
   b.open_idle(*b.two);
   b.pool.place(b.seats.back(), Place::active, b.now);
@@ -106,7 +112,8 @@ TEST_CASE("when the preferred replica is full the connection is opened on the ot
   CHECK(b.pool.next_to_open(b.now).subpool == b.one);
 }
 
-TEST_CASE("pitfall 16: one queue serves whoever came first among those a node may serve", "[pool]") {
+TEST_CASE("pitfall 16: one queue serves whoever came first among those a node may serve",
+          "[pool]") {
   Bench b;
   Waiter& write = b.wait(b.primary->bit(), b.primary->index());
   Waiter& either = b.wait(b.one->bit() | b.two->bit(), b.one->index());
@@ -119,7 +126,8 @@ TEST_CASE("pitfall 16: one queue serves whoever came first among those a node ma
   CHECK(b.pool.first_for(*b.one) == nullptr);
 }
 
-TEST_CASE("pitfall 16: an idle server of any allowed node is given, the preferred one first", "[pool]") {
+TEST_CASE("pitfall 16: an idle server of any allowed node is given, the preferred one first",
+          "[pool]") {
   Bench b;
   ServerSeat& on_one = b.open_idle(*b.one);
   CHECK(b.pool.idle_for(b.one->bit() | b.two->bit(), b.two->index()) == &on_one);
@@ -153,7 +161,8 @@ TEST_CASE("a waiter with no node yet waits and calls for nothing", "[pool]") {
   CHECK(b.pool.next_to_open(b.now).subpool == b.primary);
 }
 
-TEST_CASE("the server used last is given first, and the one idle longest with server_round_robin", "[pool]") {
+TEST_CASE("the server used last is given first, and the one idle longest with server_round_robin",
+          "[pool]") {
   Bench b;
   ServerSeat& older = b.open_idle(*b.primary);
   ServerSeat& newer = b.open_idle(*b.primary);
@@ -162,7 +171,8 @@ TEST_CASE("the server used last is given first, and the one idle longest with se
   CHECK(b.pool.idle_of(*b.primary) == &older);
 }
 
-TEST_CASE("the limits of database, user and node each keep a connection from being opened", "[pool]") {
+TEST_CASE("the limits of database, user and node each keep a connection from being opened",
+          "[pool]") {
   Bench b;
   b.wait(b.primary->bit(), b.primary->index());
   for (Tally* tally : {&b.database[0], &b.user[0], &b.node[0]}) {
@@ -230,7 +240,8 @@ TEST_CASE("a paused pool gives nothing and opens nothing", "[pool]") {
   CHECK(b.pool.overdue(b.now) == nullptr);
 }
 
-TEST_CASE("a failing node is left alone for a pause that doubles, and a success ends it", "[pool]") {
+TEST_CASE("a failing node is left alone for a pause that doubles, and a success ends it",
+          "[pool]") {
   Bench b;
   b.wait(b.one->bit(), b.one->index());
   b.one->backoff.failed(b.now, 1s, 15s);
@@ -248,7 +259,8 @@ TEST_CASE("a failing node is left alone for a pause that doubles, and a success 
   CHECK(b.pool.next_to_open(b.now));
 }
 
-TEST_CASE("a node that still has servers is not failing, though nothing new is opened there", "[pool]") {
+TEST_CASE("a node that still has servers is not failing, though nothing new is opened there",
+          "[pool]") {
   Bench b;
   b.open_idle(*b.one);
   b.one->backoff.failed(b.now, 1s, 15s);
@@ -302,7 +314,8 @@ TEST_CASE("an idle server expires, but min_pool_size of them stay", "[pool]") {
   CHECK_FALSE(b.pool.next_expired(b.now + 600s));
 }
 
-TEST_CASE("servers of the same age are not all closed at once when their lifetime is over", "[pool]") {
+TEST_CASE("servers of the same age are not all closed at once when their lifetime is over",
+          "[pool]") {
   Bench b;
   b.pool.limits.server_idle_timeout = 0s;
   ServerSeat& first = b.open_idle(*b.primary);
@@ -324,7 +337,8 @@ TEST_CASE("an idle server that must be closed expires at once", "[pool]") {
   CHECK(b.pool.next_expired(b.now).seat == &seat);
 }
 
-TEST_CASE("a retired node takes no connection, and its bit is used again once it is empty", "[pool]") {
+TEST_CASE("a retired node takes no connection, and its bit is used again once it is empty",
+          "[pool]") {
   Bench b;
   ServerSeat& last = b.open_idle(*b.two);
   b.two->retired = true;
