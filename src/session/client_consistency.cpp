@@ -91,8 +91,11 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
       case sql::SessionStep::unlisten:
       case sql::SessionStep::cursor:
       case sql::SessionStep::advisory_unlock:
-      case sql::SessionStep::sequence_memory:
-      case sql::SessionStep::opaque: break;
+      case sql::SessionStep::sequence_memory: break;
+      case sql::SessionStep::opaque:
+        // A text that was not understood may hold a SET; what DO and CALL leave behind is a stated limit.
+        if (statement.cause == sql::Cause::unparsed) pin();
+        break;
       case sql::SessionStep::set:
       case sql::SessionStep::reset:
         note_setting(statement);
