@@ -1,4 +1,6 @@
 // Who runs where: routes for clients that wait, servers for routes.
+#include <algorithm>
+
 #include "app/impl.h"
 #include "base/fault.h"
 #include "base/text.h"
@@ -159,8 +161,11 @@ bool Pooler::Impl::fails_fast(PoolEntry& pool, Client& client) {
 void Pooler::Impl::hand_out(Server& server) {
   if (server.gone) return;
   ENSURE(server.session.owes_nothing() && server.session.client() == nullptr);
-  if (!server.ever_idle) logged_in_server(server);
   PoolEntry& pool = server.pool;
+  if (!server.ever_idle) {
+    if (is_fallen_primary(server)) return;
+    logged_in_server(server);
+  }
   if (server.cancels > 0) return place(server, pool::Place::being_canceled);
   if (server.close_needed) return close_server(server, "database configuration changed");
   if (server.subpool->retired) return close_server(server, "database configuration changed");
@@ -171,6 +176,20 @@ void Pooler::Impl::hand_out(Server& server) {
   const pool::Limits& limits = pool.seats.limits;
   if (limits.server_idle_timeout > Duration{}) lower(now() + limits.server_idle_timeout);
   lower(pool.seats.outlived_at(server));
+}
+
+/// A new server of what counts as the primary says that it is a standby: the node was rebuilt, and
+/// the monitor has not seen it yet. Writes go on waiting.
+bool Pooler::Impl::is_fallen_primary(Server& server) {
+  PoolEntry& pool = server.pool;
+  if (!pool.database.cluster || server.subpool != primary_of(pool)) return false;
+  const auto& reported = server.session.reported();
+  const bool standby = std::any_of(reported.begin(), reported.end(), [](const auto& parameter) {
+    return parameter.first == "in_hot_standby" && parameter.second == "on";
+  });
+  if (!standby) return false;
+  server.session.close(Error("08006", "the node is a standby now"));
+  return true;
 }
 
 bool Pooler::Impl::give_to_waiter(Server& server) {

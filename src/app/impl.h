@@ -130,6 +130,7 @@ class Pooler::Impl final : public session::Hub,
   pool::Subpool* primary_of(PoolEntry& pool) const noexcept;
   /// An idle server: to the first who may have it, else it stays idle.
   void hand_out(Server& server);
+  bool is_fallen_primary(Server& server);
   bool give_to_waiter(Server& server);
   bool check_first(Server& server);
   pool::ServerSeat* idle_in(PoolEntry& pool, pool::NodeSet nodes) noexcept;
