@@ -80,9 +80,16 @@ void ClientSession::on_copy_in() {
   if (!input_.empty()) hub_.wants_turn(*this);
 }
 
-void ClientSession::on_unasked_error(ServerSession& server, const protocol::ErrorFields&) {
-  // It says why the connection ends: the client gets it at once, in front of our own.
-  if (&server == server_ || home_ == &server) unit_failed_ = true;
+bool ClientSession::on_unasked_error(ServerSession& server) {
+  // A server that is about to be given back was lost to the pool, not to this client.
+  if (&server == server_ && on_its_way_back()) return false;
+  unit_failed_ = true;
+  return true;
+}
+
+/// Everything is answered, and the server leaves this client in the next turn.
+bool ClientSession::on_its_way_back() const noexcept {
+  return leaving_ && in_flight_ == 0 && !unit_open_ && (on_replica_ || !keeps_server());
 }
 
 void ClientSession::on_unit_skipped() {
@@ -300,11 +307,10 @@ void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
   server_ = nullptr;
   if (!writes_.empty()) mark_writes();
   drop_writes();
-  if (leaving_ && in_flight_ == 0 && !unit_open_) {
+  if (on_its_way_back()) {
     leaving_ = on_replica_ = flush_answered_ = false;
     enter(ClientEvent::server_left);
     examined_ = 0;
-    if (keeps_server()) return close(Error("08P01", "server conn crashed?"));
     return hub_.wants_turn(*this);
   }
   in_flight_ = 0;

@@ -97,7 +97,8 @@ class ClientSession final : public io::TransportUser {
   void note_failure();
   void tell_restored();
   void on_copy_in();
-  void on_unasked_error(ServerSession& server, const protocol::ErrorFields& fields);
+  /// True when it says why the client loses its connection too: it is passed on then.
+  bool on_unasked_error(ServerSession& server);
   void on_ready(ServerSession& server, char status);
   void on_parameter(ServerSession& server, Bytes name, Bytes value);
   void on_notification();
@@ -135,6 +136,7 @@ class ClientSession final : public io::TransportUser {
   void end(const Error& why);
   bool split() const noexcept;
   bool keeps_server() const noexcept;
+  bool on_its_way_back() const noexcept;
 
   // client_login.cpp
   std::size_t read_startup(Bytes input);

@@ -190,8 +190,7 @@ bool ServerSession::on_error(Bytes message) {
   if (fields.ends_connection()) last_words_ = error;
   copying_in_ = false;
   if (owed_.empty()) {  // Between units only a FATAL comes: shutdown, idle-session timeouts.
-    if (client_) client_->on_unasked_error(*this, fields);
-    return client_ != nullptr;
+    return client_ != nullptr && client_->on_unasked_error(*this);
   }
   Owed& front = owed_.front();
   const Answer answer = front.answer;
