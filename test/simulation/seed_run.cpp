@@ -1,5 +1,7 @@
 #include "seed_run.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "config/settings_table.h"
 #include "troubles.h"
@@ -55,6 +57,16 @@ std::vector<Trouble> draw_troubles(Dice& dice) {
   return kinds;
 }
 
+/// Few writes leave much to the replicas, many make them race.
+Habits draw_habits(Dice& dice) {
+  Habits habits;
+  habits.writes = dice.between(40, 280);
+  habits.transactions = dice.between(10, 120);
+  habits.hidden_writes = dice.between(10, 60);
+  habits.think_max_us = dice.chance(500) ? 4000 : 15'000;
+  return habits;
+}
+
 /// Lag and the like delay; they are no reason for an error.
 bool breaks_things(const std::vector<Trouble>& kinds) {
   for (Trouble kind : kinds) {
@@ -80,6 +92,10 @@ bool breaks_things(const std::vector<Trouble>& kinds) {
   return false;
 }
 
+bool troubles_have(const std::vector<Trouble>& kinds, Trouble kind) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
 /// The most that one pooler transport may keep for a peer that does not read: a read of the other
 /// side, a unit, and the little that is said on top.
 constexpr std::size_t kKeptMax = 256 * 1024;
@@ -102,6 +118,7 @@ RunResult run_seed(const RunOptions& options) {
   world.truth.catalog_warns = dice.chance(300);
   world.cluster.asynchronous_commit = dice.chance(300);
   world.cluster.reports_at_once = dice.chance(300);
+  world.clients.roles_move = troubles_have(kinds, Trouble::fail_over);
   world.clients.trouble = breaks_things(kinds);
   Troubles troubles(world, dice.fork(), kinds);
 
@@ -113,11 +130,13 @@ RunResult run_seed(const RunOptions& options) {
   world.loop.note(result.summary);
 
   world.start();
-  Workload workload(world.clients, dice.fork(), Habits{}, dice.between(3, 9));
+  // Some clients come at once, usually the cluster and its catalog are known by then.
+  if (dice.chance(800)) world.loop.run_for(milliseconds{2500});
+  Workload workload(world.clients, dice.fork(), draw_habits(dice), dice.between(3, 9));
   workload.start();
-  world.loop.run_for(milliseconds{300});
+  world.loop.run_for(milliseconds{200});
   troubles.start();
-  const std::uint64_t enough = workload.answered() + 350;
+  const std::uint64_t enough = workload.answered() + 450;
   world.loop.run_for(seconds{4},
                      [&] { return world.truth.failed() || workload.answered() > enough; });
   // Safety has had its time; now liveness.

@@ -151,6 +151,7 @@ class SimBackend final : public io::TransportUser {
   std::optional<std::uint32_t> owner_;  ///< The client whose block it is.
   std::map<std::string, std::string> settings_;
   std::map<std::string, std::string> defaults_;
+  bool settings_changed_ = false;
   std::map<std::string, std::string> reported_;   ///< What the other side has been told.
   std::map<std::string, std::string> settings_before_;
   std::map<std::string, std::string> local_before_;

@@ -96,8 +96,7 @@ void SimBackend::check_owner(const Statement& statement) {
 
 bool SimBackend::refused_here(const Statement& statement, std::string_view command) {
   if (node_.is_primary()) return false;
-  ++node_.cluster().truth().writes_refused_by_standby;
-  (void)statement;
+  node_.cluster().truth().refused(statement.marker.value_or(Marker{}));
   fail("25006", concat({"cannot execute ", command, " in a read-only transaction"}),
        "PreventCommandIfReadOnly");
   return true;
@@ -261,8 +260,11 @@ bool SimBackend::run_select(const Statement& statement, bool extended) {
   if (!extended) describe_rows();
   if (statement.verb == Verb::divide)
     return fail("22012", concat({"division by zero, said for ", marker}), "int4div");
+  const std::size_t first_at = out_.size();
+  row(statement);
+  const std::string one_row = out_.substr(first_at);
   for (int i = 0; i < statement.rows; ++i) {
-    row(statement);
+    if (i > 0) out_ += one_row;
     if (conflict && i == statement.rows / 2) {
       return fail("40001", "canceling statement due to conflict with recovery",
                   "ProcessInterrupts");
@@ -320,11 +322,13 @@ std::string SimBackend::setting(const std::string& name) const {
 /// PostgreSQL up to 13 tells of a change at once, later ones ahead of ReadyForQuery.
 void SimBackend::set(const std::string& name, const std::string& value) {
   settings_[to_lower(name)] = value;
+  settings_changed_ = true;
   if (node_.cluster().reports_at_once) report_changes();
 }
 
 void SimBackend::report_changes() {
-  if (gone_) return;
+  if (gone_ || !settings_changed_) return;
+  settings_changed_ = false;
   for (const auto& [name, fallback] : kReportedSettings) {
     const std::string value = setting(std::string(name));
     std::string& told = reported_[to_lower(name)];

@@ -29,7 +29,7 @@ void extend(const PlanContext& with, Unit& unit, const std::string& text, bool h
       has_parameter ? std::span(parameter) : std::span<const std::optional<Bytes>>();
   const std::string row_letters = has_rows ? "T" : "n";
   const std::string result = has_rows ? "*C" : "C";
-  const int style = dice.between(0, 5);
+  const int style = dice.between(0, with.named_statements ? 5 : 2);
   if (style <= 1) {  // The unnamed statement, all in one.
     append_parse(unit.bytes, "", text);
     append_bind(unit.bytes, "", "", parameters);
@@ -173,7 +173,9 @@ Unit plan_write_of(const PlanContext& with, std::size_t table) {
 Unit plan_hidden_write(const PlanContext& with) {
   Unit unit = new_unit(with, "hidden write");
   unit.writes = {1U << kHiddenTable};
-  if (with.dice.chance(500)) {
+  if (with.catalog_warns) {
+    simple(unit, concat({"SELECT ", quoted(unit.marker), " === 1"}), "T*CZ");
+  } else if (with.dice.chance(500)) {
     simple(unit, concat({"SELECT hidden_write(", quoted(unit.marker), ")"}), "T*CZ");
   } else {
     extend(with, unit, "SELECT hidden_write($1)", true, true, 1U << kHiddenTable);
@@ -210,8 +212,9 @@ Unit plan_end(const PlanContext& with, bool commit) {
 Unit plan_tracked_setting(const PlanContext& with) {
   Unit unit = new_unit(with, "set");
   static constexpr const char* kNames[] = {"TimeZone", "application_name", "search_path"};
-  const std::string name = kNames[with.dice.below(3)];
-  if (with.dice.chance(150)) {
+  const std::string name = kNames[with.dice.below(with.tracks_session_state ? 3 : 2)];
+  // A RESET takes a setting back to what the client asked for at login, where we can know: outside a block.
+  if (with.resets_to_login && !with.in_transaction && with.dice.chance(150)) {
     unit.sets.emplace_back(to_lower(name), std::nullopt);
     simple(unit, concat({comment(unit.marker), "RESET ", name}), "CZ");
     return unit;

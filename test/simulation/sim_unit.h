@@ -49,6 +49,7 @@ struct Unit {
   Versions must{};
   bool failed = false;
   bool rows_seen = false;
+  std::string last_row;
   std::string error;  ///< SQLSTATE
 };
 
@@ -59,7 +60,11 @@ struct PlanContext {
   std::uint32_t& last_unit;
   const std::map<std::string, std::pair<std::string, std::uint32_t>>&
       prepared;  ///< name: text, tables
-  bool session_pooling = false;
+  bool tracks_session_state = true;
+  bool resets_to_login = true;
+  bool named_statements = true;
+  bool in_transaction = false;
+  bool catalog_warns = false;
 };
 
 Unit plan_read(const PlanContext& with);

@@ -60,7 +60,6 @@ Versions Truth::must_see(const SessionMemory& session) const {
     must[i] = std::max(session.seen[i], session.written[i]);
     if (level != config::ConsistencyLevel::session) must[i] = std::max(must[i], acknowledged_[i]);
   }
-  if (!catalog_warns) must[kHiddenTable] = 0;
   return surviving(must);
 }
 
@@ -74,6 +73,8 @@ void Truth::acknowledged(Marker unit, SessionMemory& session) {
     for (std::size_t i = 0; i < kTables; ++i) {
       if (written[i] != id) written[i] = 0;
     }
+    // What looks like a read and was never refused can't be known for a write (docs/routing.md).
+    if (!catalog_warns && refused_.count(unit) == 0) written[kHiddenTable] = 0;
     written = surviving(written);
     for (std::size_t i = 0; i < kTables; ++i) {
       acknowledged_[i] = std::max(acknowledged_[i], written[i]);
@@ -84,7 +85,6 @@ void Truth::acknowledged(Marker unit, SessionMemory& session) {
 
 void Truth::read(Marker unit, SessionMemory& session, std::uint32_t tables, RecordId snapshot,
                  const Versions& must, std::string_view node, bool on_primary) {
-  ++(on_primary ? reads_on_primary : reads_on_replicas);
   if (snapshot >= records_.size()) {
     fail(concat({unit.text(), " read a state that never was: ", std::to_string(snapshot)}));
     return;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,11 @@ class Truth {
   const WalRecord& record(RecordId id) const { return records_[id]; }
   void set_versions(RecordId id, const Versions& versions) { records_[id].versions = versions; }
   void set_end(RecordId id, tokens::Lsn end) { records_[id].end = end; }
+  /// A standby refused what the unit asked: from then on the pooler knows that it writes.
+  void refused(Marker unit) {
+    ++writes_refused_by_standby;
+    refused_.insert(unit);
+  }
   /// The unit's writes are in the history with `id`.
   void committed(Marker unit, RecordId id) { commits_[unit].push_back(id); }
   /// The history went on from `last`: what is not in it is lost, and nobody can be promised to see
@@ -84,7 +90,7 @@ class Truth {
   const std::string& failure() const noexcept { return failure_; }
 
   config::ConsistencyLevel level = config::ConsistencyLevel::table;
-  /// The catalog tells that innocent reads may write: then hidden writes count like others.
+  /// Hidden writes go by an operator whose function the catalog knows for volatile: then they count like others.
   bool catalog_warns = false;
 
   // What the run did, for tests of the simulator itself.
@@ -98,6 +104,7 @@ class Truth {
   SimLoop& loop_;
   std::vector<WalRecord> records_;
   std::map<Marker, std::vector<RecordId>> commits_;
+  std::set<Marker> refused_;
   Versions acknowledged_{};
   struct Fork {
     RecordId born;  ///< Records from here on are of the new history.

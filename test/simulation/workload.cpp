@@ -139,7 +139,7 @@ void Workload::act_freely(Actor& actor) {
   if (drawn(habits_.settings)) {
     return send(actor, dice_.chance(100) ? plan_bad_setting(with) : plan_tracked_setting(with));
   }
-  if (drawn(habits_.pins))
+  if (world_.tracks_session_state && drawn(habits_.pins))
     return send(actor, dice_.chance(500) ? plan_other_setting(with) : plan_listen(with));
   if (drawn(habits_.slow)) return send(actor, plan_slow_read(with, 0.001 * dice_.between(1, 60)));
   if (drawn(habits_.big)) return send(actor, plan_big_read(with));
