@@ -4,6 +4,7 @@ Which node answered is told by the nodes themselves: each logs every statement i
 """
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import subprocess
 import sys
@@ -57,8 +58,9 @@ class Show:
     def prepare(self) -> None:
         self.cluster.primary.execute("CREATE DATABASE shop OWNER app")
         self.cluster.wait_caught_up()
-        with self.connect("pgbouncer", "admin") as console:
-            with self.connect("shop", "app") as application:
+        # Closed by closing(): psycopg2's own `with connection` sends a BEGIN, which the console doesn't know.
+        with contextlib.closing(self.connect("pgbouncer", "admin")) as console:
+            with contextlib.closing(self.connect("shop", "app")) as application:
                 self.rows(application, "SELECT 1")          # the first client starts the pool
                 wait_for("both replicas are ok", lambda: self.rows(application, "SELECT 1") and sum(
                     1 for row in self.nodes(console) if row["role"] == "replica" and row["health"] == "ok") == 2)
