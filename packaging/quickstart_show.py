@@ -56,7 +56,6 @@ class Show:
         return {(target, reason): int(units) for _, target, reason, units in self.rows(console, "SHOW ROUTING")}
 
     def prepare(self) -> None:
-        self.cluster.primary.execute("CREATE DATABASE shop OWNER app")
         self.cluster.wait_caught_up()
         # Closed by closing(): psycopg2's own `with connection` sends a BEGIN, which the console doesn't know.
         with contextlib.closing(self.connect("pgbouncer", "admin")) as console:
@@ -161,4 +160,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (psycopg2.Error, OSError, RuntimeError) as error:        # TimeoutError is an OSError
+        sys.exit(f"quickstart: {error}")
