@@ -214,7 +214,7 @@ def run_program(*arguments: str, cwd: str = "/tmp") -> subprocess.CompletedProce
 @pytest.mark.parametrize("ini, told", [
     ("[pgbouncer]\nlisten_port = 1x\n", "bad.ini:2: "),
     ("[pgbouncer]\nno_such = 1\n", "bad.ini:2: "),
-    ("[nowhere]\nx = 1\n", "bad.ini:1: "),
+    ("[nowhere]\nx = 1\n", "bad.ini:2: "),
     ("[databases]\nt = host=h port=ninety\n", "bad.ini:2: "),
     ("[databases]\nt = host=h nonsense=1\n", "bad.ini:2: "),
     ("[databases]\nt = host=h replica_host=h:99999\n", "bad.ini:2: "),
@@ -259,10 +259,10 @@ def test_a_missing_userlist_is_no_end(cluster, db):
         assert pooler.value("SELECT 1") == 1
 
 
-def test_root_is_refused():
+def test_root_is_refused(weir):
     if os.geteuid() != 0:
         return
-    done = subprocess.run([str(poolers.binary()), "/tmp/any.ini"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run([str(poolers.binary()), str(weir.ini_path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, cwd="/tmp", timeout=60, env=clean_environment())
     assert done.returncode == 1 and "root" in done.stderr
 
