@@ -41,8 +41,9 @@ void ClusterModel::observed(NodeId id, const Observation& seen, Time asked, Time
                 ": the address answers for more than one instance, so its "
                 "replay position can't be relied on; it serves only reads that need no token"}));
   }
+  if (id == primary_ && seen_node.claims_primary()) doubt_primary(seen.started_at, asked, now);
   elect(now);
-  if (id == primary_ && seen_node.claims_primary()) {
+  if (id == primary_ && primary_healthy()) {
     track_identity(seen_node);
     follow_primary(seen.lsn, asked, now);
   }
@@ -72,13 +73,41 @@ void ClusterModel::compared(NodeId id, NodeSettings settings, Time) {
 }
 
 void ClusterModel::server_seen(NodeId id, std::string system_id, std::string started_at, Time now) {
+  if (id == primary_ && system_id == system_id_ && started_at != started_at_ &&
+      restart_seen_ == Time{}) {
+    restart_seen_ = now;
+  }
   node(id).server_seen(std::move(system_id), std::move(started_at), now);
+}
+
+/// What a poll says of a restart: that there was one, or that a server which claimed so is another
+/// instance.
+void ClusterModel::doubt_primary(const std::string& started_at, Time asked, Time now) {
+  if (started_at != started_at_) {
+    if (restart_seen_ == Time{}) restart_seen_ = now;
+  } else if (asked >= restart_seen_) {
+    restart_seen_ = {};
+  }
+}
+
+bool ClusterModel::must_ask(NodeId id) const noexcept {
+  if (restart_seen_ == Time{}) return false;
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    const NodeModel& node = entry.node;
+    if (node.id() != id || node.asked_at() >= restart_seen_) return false;
+    return id == primary_ ? node.seen().started_at == started_at_ : node.up();
+  });
+}
+
+bool ClusterModel::restart_confirmed() const noexcept {
+  return std::none_of(entries_.begin(), entries_.end(),
+                      [this](const Entry& entry) { return must_ask(entry.node.id()); });
 }
 
 bool ClusterModel::primary_healthy() const noexcept {
   return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
     return entry.node.id() == primary_ && entry.node.claims_primary() &&
-           entry.node.seen().system_id == system_id_;
+           entry.node.seen().system_id == system_id_ && restart_seen_ == Time{};
   });
 }
 
@@ -97,6 +126,12 @@ void ClusterModel::elect(Time now) {
   if (NodeModel* successor = elect_successor(now)) {
     adopt(*successor, "was promoted and is the primary now");
     return;
+  }
+  NodeModel& restarted = node(primary_);
+  if (restart_seen_ != Time{} && restarted.claims_primary() && restart_confirmed() &&
+      restarted.seen().system_id == system_id_) {
+    restart_seen_ = primary_lost_ = {};
+    return track_identity(restarted);
   }
   // It answers, with another system identifier: a cluster made anew under the same address.
   NodeModel& known = node(primary_);
@@ -159,7 +194,7 @@ void ClusterModel::adopt(NodeModel& chosen, std::string_view how) {
   say(LogLevel::log, concat({"node ", chosen.name(), " ", how, " (timeline ",
                              std::to_string(chosen.seen().timeline), ")"}));
   primary_ = chosen.id();
-  primary_lost_ = {};
+  primary_lost_ = restart_seen_ = {};
   undecided_ = false;
   system_id_ = chosen.seen().system_id;
   started_at_.clear();  // So that the identity is a new one.
@@ -259,6 +294,7 @@ routing::ClusterView ClusterModel::view(Time now) {
   view.geometry = geometry_;
   view.primary = primary_ ? primary_ : assumed_primary();
   if (NodeModel* primary = find(primary_); primary && primary->in_recovery()) view.primary = {};
+  if (restart_seen_ != Time{}) view.primary = {};
   for (Entry& entry : entries_) {
     routing::NodeView node = entry.node.view(now);
     node.excluded = exclusion(entry.node);

@@ -20,6 +20,8 @@ namespace pgweir::monitor {
 ///  claimant that was seen beside the healthy
 ///    primary was promoted by mistake, or before its time: it takes over only when replicas follow
 ///    it, or the primary has been down for kStrayPatience.
+///  - A known primary that was restarted is nobody's until every node that answers has been asked
+///  since: meanwhile another may have been promoted.
 ///  - A primary that comes back with another system identifier, while no other claimant is there,
 ///  is a new cluster after kStrayPatience.
 ///  - While nobody is known, the first configured node that is not seen in recovery is assumed to
@@ -48,6 +50,10 @@ class ClusterModel {
   void server_seen(NodeId node, std::string system_id, std::string started_at, Time now);
 
   NodeModel& node(NodeId id);
+  /// A restart of the primary is to be confirmed, and this node has not been asked since.
+  bool must_ask(NodeId id) const noexcept;
+  /// Since when; zero when none is.
+  Time restart_seen() const noexcept { return restart_seen_; }
   /// Nobody while none is known; never an assumed one.
   NodeId known_primary() const noexcept { return primary_; }
   std::uint64_t identity() const noexcept { return identity_; }
@@ -67,6 +73,8 @@ class ClusterModel {
   void adopt(NodeModel& node, std::string_view how);
   void track_identity(NodeModel& primary);
   bool primary_healthy() const noexcept;
+  void doubt_primary(const std::string& started_at, Time asked, Time now);
+  bool restart_confirmed() const noexcept;
   std::size_t followers(const NodeModel& claimant) const noexcept;
   std::string exclusion(const NodeModel& node) const;
   NodeModel* find(NodeId id) noexcept;
@@ -82,6 +90,8 @@ class ClusterModel {
   std::vector<Entry> entries_;  ///< In the order of the configuration.
   NodeId primary_;
   Time primary_lost_{};  ///< Since when it is down or in recovery; zero while it is healthy.
+  Time restart_seen_{};  ///< Since when it is known to have another start than started_at_; else
+                         ///< zero.
   std::uint64_t identity_ = 0;
   std::string system_id_;
   std::string started_at_;

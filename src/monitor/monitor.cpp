@@ -92,6 +92,7 @@ void Monitor::suspect(NodeId node) noexcept {
 void Monitor::server_seen(NodeId node, std::string system_id, std::string started_at, Time now) {
   if (!find(node)) return;
   model_.server_seen(node, std::move(system_id), std::move(started_at), now);
+  changed_ = true;
   if (model_.node(node).doubted()) suspect(node);
 }
 
@@ -209,6 +210,7 @@ void Monitor::take_poll(const Question& question, Result<Rows> rows, Time now) {
 }
 
 Time Monitor::due_at(const Watched& watched, Time now) {
+  if (model_.must_ask(watched.node.id) && watched.asked < model_.restart_seen()) return now;
   const NodeModel& node = model_.node(watched.node.id);
   if (!node.in_recovery() || node.behind_since() == kNever) return watched.next_poll;
   const Duration behind = now - node.behind_since();

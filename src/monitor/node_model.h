@@ -37,6 +37,8 @@ class NodeModel {
   bool in_recovery() const noexcept { return up_ && seen_.in_recovery; }
   bool claims_primary() const noexcept { return up_ && !seen_.in_recovery; }
   bool several() const noexcept { return several_; }
+  /// When the question of the last observation went out.
+  Time asked_at() const noexcept { return asked_at_; }
   /// The last observation; what it says is stale while the node is down.
   const Observation& seen() const noexcept { return seen_; }
   const std::optional<NodeSettings>& settings() const noexcept { return settings_; }

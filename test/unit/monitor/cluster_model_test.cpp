@@ -232,11 +232,48 @@ TEST_CASE("pitfall 17: a restart of the primary changes the identity though the 
   Observation restarted = primary_at(950);
   restarted.started_at = "200/200";
   world.see(kA, restarted, 100);
+  CHECK_FALSE(world.view().primary);  // Somebody may have been promoted meanwhile.
+  CHECK(world.model.must_ask(kB));
+  CHECK_FALSE(world.model.must_ask(kA));
+  world.see(kB, replica_at(1000), 101);
+  CHECK_FALSE(world.view().primary);
+  world.fail(kC, 101);
+  world.see(kA, restarted, 102);
   CHECK(world.view().primary == kA);
   CHECK(world.view().identity == 2);
   CHECK(world.view().identity_lsn == Lsn{950});
   CHECK(world.view().nodes[0].replayed == Lsn{950});
   CHECK_FALSE(world.view().nodes[1].lag_known);
+}
+
+TEST_CASE("a primary that comes back is nobody's when another was promoted in its absence",
+          "[monitor]") {
+  World world;
+  world.settle();
+  Observation restarted = primary_at(950);
+  restarted.started_at = "200/200";
+  SECTION("the monitor sees it first") { world.see(kA, restarted, 100); }
+  SECTION("a server of a pool sees it first") {
+    world.model.server_seen(kA, "7", "200/200", at(100));
+    CHECK(world.model.must_ask(kA));
+    CHECK_FALSE(world.view().primary);
+    world.see(kA, restarted, 101);
+  }
+  CHECK_FALSE(world.view().primary);
+  world.see(kC, replica_at(1000), 110);
+  world.see(kB, primary_at(1100, 2), 110);
+  CHECK(world.view().primary == kB);
+}
+
+TEST_CASE("a server that reached another instance does not take the primary away for long",
+          "[monitor]") {
+  World world;
+  world.settle();
+  world.model.server_seen(kA, "7", "150/150", at(100));
+  CHECK_FALSE(world.view().primary);
+  world.see(kA, primary_at(1000), 101);
+  CHECK(world.view().primary == kA);
+  CHECK(world.view().identity == 1);
 }
 
 TEST_CASE("pitfall 17: an insert LSN that falls back is another identity", "[monitor]") {
