@@ -38,6 +38,7 @@ std::map<std::string, std::string> draw_settings(Dice& dice, bool trouble) {
   for (const char* name : kDrawn) {
     if (dice.chance(600)) draw(dice, name, settings);
   }
+  if (dice.chance(600)) settings["monitor_interval"] = "0.05";
   // These two decide what a run is about; their defaults are not the usual case.
   draw(dice, "pool_mode", settings);
   draw(dice, "read_consistency", settings);
@@ -60,7 +61,7 @@ std::vector<Trouble> draw_troubles(Dice& dice) {
 /// Few writes leave much to the replicas, many make them race.
 Habits draw_habits(Dice& dice) {
   Habits habits;
-  habits.writes = dice.between(40, 280);
+  habits.writes = dice.between(20, 250);
   habits.transactions = dice.between(10, 120);
   habits.hidden_writes = dice.between(10, 60);
   habits.think_max_us = dice.chance(500) ? 4000 : 15'000;
@@ -136,7 +137,7 @@ RunResult run_seed(const RunOptions& options) {
   workload.start();
   world.loop.run_for(milliseconds{200});
   troubles.start();
-  const std::uint64_t enough = workload.answered() + 450;
+  const std::uint64_t enough = workload.answered() + 800;
   world.loop.run_for(seconds{4},
                      [&] { return world.truth.failed() || workload.answered() > enough; });
   // Safety has had its time; now liveness.

@@ -287,7 +287,7 @@ bool SimClient::fair(const Unit& unit, std::string_view sqlstate, bool fatal) co
     return true;
   if (sqlstate == "57014" && cancelled_) return true;
   if (sqlstate == "25P02") return status_ == 'E';
-  if (sqlstate == "40001") return unit.many_rows && unit.rows_seen;
+  if (sqlstate == "40001") return unit.rows_seen;  // Rows can't be taken back.
   // What a standby, a lagging replica or the pooler's own bookkeeping says is never the client's
   // business.
   if (sqlstate == "25006" && world_.roles_move) return true;
