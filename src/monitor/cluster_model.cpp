@@ -1,6 +1,7 @@
 #include "monitor/cluster_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -10,11 +11,21 @@ namespace pgweir::monitor {
 
 ClusterModel::ClusterModel(const std::vector<Member>& members) {
   for (const Member& member : members)
-    entries_.push_back({.node = NodeModel(member.id, member.name), .stray = false, .said = {}});
+    entries_.push_back({.node = NodeModel(member.id, member.name),
+                        .claims_since = {},
+                        .stray = false,
+                        .said = {}});
 }
 
 NodeModel* ClusterModel::find(NodeId id) noexcept {
   for (Entry& entry : entries_) {
+    if (entry.node.id() == id) return &entry.node;
+  }
+  return nullptr;
+}
+
+const NodeModel* ClusterModel::find(NodeId id) const noexcept {
+  for (const Entry& entry : entries_) {
     if (entry.node.id() == id) return &entry.node;
   }
   return nullptr;
@@ -77,7 +88,14 @@ void ClusterModel::server_seen(NodeId id, std::string system_id, std::string sta
       restart_seen_ == Time{}) {
     restart_seen_ = now;
   }
-  node(id).server_seen(std::move(system_id), std::move(started_at), now);
+  NodeModel& seen_node = node(id);
+  const bool was_several = seen_node.several();
+  seen_node.server_seen(std::move(system_id), std::move(started_at), now);
+  if (was_several && !seen_node.several()) {
+    say(LogLevel::log, concat({"node ", seen_node.name(),
+                               ": the address answers for one instance after all; a restart was "
+                               "reported late"}));
+  }
 }
 
 /// What a poll says of a restart: that there was one, or that a server which claimed so is another
@@ -105,38 +123,64 @@ bool ClusterModel::restart_confirmed() const noexcept {
 }
 
 bool ClusterModel::primary_healthy() const noexcept {
+  const NodeModel* primary = find(primary_);
+  return primary && !deposed_on_ && primary->claims_primary() &&
+         primary->seen().system_id == system_id_ && restart_seen_ == Time{};
+}
+
+bool ClusterModel::claim_unchecked() const noexcept {
+  if (!primary_healthy()) return false;
   return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
-    return entry.node.id() == primary_ && entry.node.claims_primary() &&
-           entry.node.seen().system_id == system_id_ && restart_seen_ == Time{};
+    return entry.node.claims_primary() && entry.node.id() != primary_ && !entry.stray;
   });
 }
 
+/// A stray is one whose claim the primary has outlived: it answered a question that was asked after
+/// the claim was seen. Who was promoted because the primary is gone is seen before that is known.
+///
+///     primary:   answers              hangs, refuses      is an old primary now
+///     replica:             claims                         took over
+void ClusterModel::note_claims(Time now) {
+  const NodeModel* primary = find(primary_);
+  const bool healthy = primary_healthy();
+  for (Entry& entry : entries_) {
+    if (entry.node.in_recovery()) {
+      entry.claims_since = {};
+      entry.stray = false;
+    }
+    if (!entry.node.claims_primary()) continue;
+    if (entry.claims_since == Time{}) entry.claims_since = now;
+    if (healthy) entry.stray = &entry.node != primary && primary->asked_at() >= entry.claims_since;
+  }
+}
+
 void ClusterModel::elect(Time now) {
+  if (const NodeModel* known = find(primary_); known && known->in_recovery())
+    deposed_on_ = known->seen().timeline;
+  note_claims(now);
   if (!primary_) {
     if (NodeModel* first = elect_first()) adopt(*first, "is the primary");
     return;
   }
   if (primary_healthy()) {
     primary_lost_ = {};
-    for (Entry& entry : entries_)
-      entry.stray = entry.node.claims_primary() && entry.node.id() != primary_;
+    said_waiting_.clear();
     return;
   }
   if (primary_lost_ == Time{}) primary_lost_ = now;
   if (NodeModel* successor = elect_successor(now)) {
-    adopt(*successor, "was promoted and is the primary now");
+    const bool of_new_cluster = successor->seen().system_id != system_id_;
+    adopt(*successor, of_new_cluster ? "is the primary of a new cluster"
+                                     : "was promoted and is the primary now");
     return;
   }
   NodeModel& restarted = node(primary_);
-  if (restart_seen_ != Time{} && restarted.claims_primary() && restart_confirmed() &&
-      restarted.seen().system_id == system_id_) {
+  if (restart_seen_ != Time{} && !deposed_on_ && restarted.claims_primary() &&
+      restart_confirmed() && restarted.seen().system_id == system_id_) {
     restart_seen_ = primary_lost_ = {};
     return track_identity(restarted);
   }
-  // It answers, with another system identifier: a cluster made anew under the same address.
-  NodeModel& known = node(primary_);
-  if (known.claims_primary() && now - primary_lost_ >= kStrayPatience)
-    adopt(known, "is the primary of a new cluster");
+  say_waiting(now - primary_lost_ >= kStrayPatience);
 }
 
 NodeModel* ClusterModel::elect_first() {
@@ -168,15 +212,71 @@ NodeModel* ClusterModel::elect_successor(Time now) {
   const bool patience_over = now - primary_lost_ >= kStrayPatience;
   NodeModel* best = nullptr;
   bool tie = false;
+  const auto rank = [this](const NodeModel& claimant) {
+    return std::pair(followers(claimant) > 0, claimant.seen().timeline);
+  };
   for (Entry& entry : entries_) {
-    NodeModel& claimant = entry.node;
-    if (!claimant.claims_primary() || claimant.id() == primary_) continue;
-    if (claimant.seen().system_id != system_id_ || claimant.seen().timeline < timeline_) continue;
-    if (entry.stray && !patience_over && followers(claimant) == 0) continue;
-    tie = best != nullptr && best->seen().timeline == claimant.seen().timeline;
-    if (!best || claimant.seen().timeline > best->seen().timeline) best = &claimant;
+    if (!may_succeed(entry.node, entry.stray, patience_over)) continue;
+    if (best && rank(entry.node) < rank(*best)) continue;
+    tie = best && rank(entry.node) == rank(*best);
+    best = &entry.node;
   }
   return tie ? nullptr : best;
+}
+
+bool ClusterModel::may_succeed(const NodeModel& claimant, bool stray,
+                               bool patience_over) const noexcept {
+  if (!claimant.claims_primary()) return false;
+  const NodeModel* known = find(primary_);
+  const bool made_anew = known && known->up() && known->seen().system_id != system_id_;
+  if (made_anew && claimant.seen().system_id == known->seen().system_id)
+    return patience_over && (&claimant == known || known->in_recovery());
+  if (claimant.seen().system_id != system_id_) return false;
+  if (&claimant == known && !deposed_on_) return false;  // Not its own successor.
+  if (claimant.seen().timeline < timeline_needed())
+    return patience_over && leads_older_timeline(claimant);
+  return !stray || patience_over || followers(claimant) > 0;
+}
+
+/// What a claimant must not be behind of: the timeline that the primary wrote, or the older one it
+/// was rebuilt on since.
+std::uint32_t ClusterModel::timeline_needed() const noexcept {
+  return std::min(timeline_, deposed_on_.value_or(timeline_));
+}
+
+/// The known primary's timeline was a mistake, as far as the replicas can tell: one streams what
+/// this claimant writes, asked since the primary is away, and none was seen on the primary's
+/// timeline, whose primary may be one that only we can't reach.
+bool ClusterModel::leads_older_timeline(const NodeModel& claimant) const noexcept {
+  bool followed = false;
+  for (const Entry& entry : entries_) {
+    const Observation& seen = entry.node.seen();
+    if (!entry.node.in_recovery() || seen.system_id != system_id_) continue;
+    if (seen.timeline >= timeline_needed()) return false;
+    if (entry.node.streams() && entry.node.asked_at() >= primary_lost_ &&
+        seen.timeline == claimant.seen().timeline)
+      followed = true;
+  }
+  return followed;
+}
+
+/// Claimants are there and none may take over: only a person can tell what is right.
+void ClusterModel::say_waiting(bool patience_over) {
+  if (!patience_over) return;
+  std::string claimants;
+  for (const Entry& entry : entries_) {
+    if (!entry.node.claims_primary() || entry.node.seen().system_id != system_id_) continue;
+    claimants += concat({claimants.empty() ? "" : ", ", entry.node.name(), " (timeline ",
+                         std::to_string(entry.node.seen().timeline), ")"});
+  }
+  if (claimants == said_waiting_) return;
+  said_waiting_ = claimants;
+  if (claimants.empty()) return;
+  say(LogLevel::error,
+      concat({"nothing is written: ", find(primary_)->name(), ", the primary on timeline ",
+              std::to_string(timeline_), ", is gone, and it can't be told that ", claimants,
+              " may take over; it would if replicas were seen to follow it, or if ",
+              find(primary_)->name(), " were taken out of the configuration"}));
 }
 
 std::size_t ClusterModel::followers(const NodeModel& claimant) const noexcept {
@@ -195,6 +295,8 @@ void ClusterModel::adopt(NodeModel& chosen, std::string_view how) {
                              std::to_string(chosen.seen().timeline), ")"}));
   primary_ = chosen.id();
   primary_lost_ = restart_seen_ = {};
+  deposed_on_.reset();
+  said_waiting_.clear();
   undecided_ = false;
   system_id_ = chosen.seen().system_id;
   started_at_.clear();  // So that the identity is a new one.
@@ -231,10 +333,7 @@ void ClusterModel::track_identity(NodeModel& primary) {
 
 std::string ClusterModel::exclusion(const NodeModel& node) const {
   if (!primary_ || node.id() == primary_ || !node.up()) return {};
-  const NodeModel* primary = nullptr;
-  for (const Entry& entry : entries_) {
-    if (entry.node.id() == primary_) primary = &entry.node;
-  }
+  const NodeModel* primary = find(primary_);
   const Observation& seen = node.seen();
   if (seen.system_id != system_id_) {
     return concat({"it belongs to another cluster: system identifier ", seen.system_id,
@@ -293,16 +392,15 @@ routing::ClusterView ClusterModel::view(Time now) {
   view.system_id = system_id_;
   view.geometry = geometry_;
   view.primary = primary_ ? primary_ : assumed_primary();
-  if (NodeModel* primary = find(primary_); primary && primary->in_recovery()) view.primary = {};
-  if (restart_seen_ != Time{}) view.primary = {};
+  if (deposed_on_ || restart_seen_ != Time{}) view.primary = {};
   for (Entry& entry : entries_) {
     routing::NodeView node = entry.node.view(now);
     node.excluded = exclusion(entry.node);
     if (entry.node.answered_ever()) {
-      node.role = !entry.node.up()           ? routing::Role::down
-                  : entry.node.in_recovery() ? routing::Role::replica
-                  : node.id == primary_      ? routing::Role::primary
-                                             : routing::Role::unknown;
+      node.role = !entry.node.up()                      ? routing::Role::down
+                  : entry.node.in_recovery()            ? routing::Role::replica
+                  : node.id == primary_ && !deposed_on_ ? routing::Role::primary
+                                                        : routing::Role::unknown;
     }
     if (node.id == primary_) node.replayed = lsn_;
     node.eligible = primary_ && node.role == routing::Role::replica && node.id != primary_ &&

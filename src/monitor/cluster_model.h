@@ -2,6 +2,7 @@
 // observations in, ClusterView out.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,20 @@ namespace pgweir::monitor {
 ///    follow (they are on its timeline and not on the other's); if that leaves a doubt there is no
 ///    primary, and it is said loudly.
 ///  - A known primary stays it while it answers and is not in recovery, whatever others claim.
-///  - When it is down or in recovery, the claimant with the highest timeline takes over, at once. A
-///  claimant that was seen beside the healthy
-///    primary was promoted by mistake, or before its time: it takes over only when replicas follow
-///    it, or the primary has been down for kStrayPatience.
+///  - When it is down or in recovery, a claimant that is not on an older timeline takes over, at
+///  once: one that replicas follow before others, then the highest timeline.
+///  - A claimant beside which the primary was seen to answer was promoted by mistake, or before its
+///  time: it takes over only when replicas follow it, or the primary has been away for
+///  kStrayPatience.
 ///  - A known primary that was restarted is nobody's until every node that answers has been asked
 ///  since: meanwhile another may have been promoted.
-///  - A primary that comes back with another system identifier, while no other claimant is there,
-///  is a new cluster after kStrayPatience.
+///  - A primary that was seen in recovery has left the timeline it wrote, and is one claimant among
+///  others if it is promoted again: who is on the timeline that it follows now may take over.
+///  - While the primary is down, a claimant on an older timeline lacks what was written since. It
+///  takes over only after kStrayPatience, when a replica is seen to stream from it and none is on
+///  the primary's timeline.
+///  - A primary that comes back with another system identifier belongs to a new cluster, which is
+///  taken after kStrayPatience.
 ///  - While nobody is known, the first configured node that is not seen in recovery is assumed to
 ///  be it; no replica is eligible then.
 class ClusterModel {
@@ -60,6 +67,8 @@ class ClusterModel {
   const std::string& primary_started_at() const noexcept { return started_at_; }
   tokens::WalGeometry geometry() const noexcept { return geometry_; }
   bool round_done() const noexcept;
+  /// Somebody else claims to be primary, and the known one has not been asked since.
+  bool claim_unchecked() const noexcept;
 
   routing::ClusterView view(Time now);
   /// What is to be logged; each text once until it changes.
@@ -70,26 +79,35 @@ class ClusterModel {
   void follow_primary(tokens::Lsn lsn, Time asked, Time now);
   NodeModel* elect_first();
   NodeModel* elect_successor(Time now);
+  void note_claims(Time now);
+  bool may_succeed(const NodeModel& claimant, bool stray, bool patience_over) const noexcept;
+  bool leads_older_timeline(const NodeModel& claimant) const noexcept;
+  void say_waiting(bool patience_over);
   void adopt(NodeModel& node, std::string_view how);
   void track_identity(NodeModel& primary);
   bool primary_healthy() const noexcept;
   void doubt_primary(const std::string& started_at, Time asked, Time now);
   bool restart_confirmed() const noexcept;
   std::size_t followers(const NodeModel& claimant) const noexcept;
+  std::uint32_t timeline_needed() const noexcept;
   std::string exclusion(const NodeModel& node) const;
   NodeModel* find(NodeId id) noexcept;
+  const NodeModel* find(NodeId id) const noexcept;
   NodeId assumed_primary() const noexcept;
   void say_exclusions();
   void say(LogLevel level, std::string text) { notices_.push_back({level, std::move(text)}); }
 
   struct Entry {
     NodeModel node;
-    bool stray = false;  ///< Claimed to be primary beside the healthy one.
-    std::string said;    ///< The exclusion that was logged last.
+    Time claims_since{};  ///< When it was first seen not in recovery; zero while it is.
+    bool stray = false;   ///< Claimed to be primary beside the healthy one.
+    std::string said;     ///< The exclusion that was logged last.
   };
   std::vector<Entry> entries_;  ///< In the order of the configuration.
   NodeId primary_;
   Time primary_lost_{};  ///< Since when it is down or in recovery; zero while it is healthy.
+  /// It was seen in recovery, on this timeline: what it knew as primary is no privilege any more.
+  std::optional<std::uint32_t> deposed_on_;
   Time restart_seen_{};  ///< Since when it is known to have another start than started_at_; else
                          ///< zero.
   std::uint64_t identity_ = 0;
@@ -99,7 +117,8 @@ class ClusterModel {
   tokens::Lsn lsn_;  ///< The highest insert LSN seen with this identity.
   tokens::Lsn identity_lsn_;
   tokens::WalGeometry geometry_;
-  bool undecided_ = false;  ///< Several claimants and no way to tell.
+  bool undecided_ = false;    ///< Several claimants and no way to tell.
+  std::string said_waiting_;  ///< What was logged last about claimants that can't take over.
   std::vector<Notice> notices_;
 };
 

@@ -56,6 +56,8 @@ void Monitor::use_login(Login login) {
     watched.polling = watched.comparing = watched.refused = false;
     watched.next_poll = watched.next_comparison = Time{};
     watched.retry = {};
+    watched.suspected = false;
+    watched.patience = kPatienceMin;
   }
   changed_ = true;
 }
@@ -74,19 +76,32 @@ const io::Address* Monitor::address(NodeId node) const noexcept {
   return nullptr;
 }
 
+/// Called in each turn and perhaps on and off in a row, so nothing is asked sooner than a whole
+/// interval after it was asked last.
 void Monitor::want_fast(bool on) noexcept {
   if (fast_ == on) return;
   fast_ = on;
+  fast_since_ = kNever;
   if (!on) return;
   for (Watched& watched : watched_) {
-    if (watched.retry == Duration::zero()) watched.next_poll = Time{};
+    const bool down = watched.retry != Duration::zero();
+    watched.next_poll = std::min(
+        watched.next_poll, watched.asked + (down ? options_.retry_min : options_.fast_interval));
   }
+}
+
+Duration Monitor::interval(Time now) const noexcept {
+  if (!fast_) return options_.poll_interval;
+  const Duration waited = fast_since_ == kNever ? Duration::zero() : now - fast_since_;
+  return std::min(std::max(options_.fast_interval, waited / 8), options_.poll_interval);
 }
 
 void Monitor::suspect(NodeId node) noexcept {
   Watched* watched = find(node);
   // A node that is down keeps its back-off: many failing servers must not turn it into a storm.
-  if (watched && watched->retry == Duration::zero()) watched->next_poll = Time{};
+  if (!watched || watched->retry != Duration::zero()) return;
+  watched->suspected = watched->polling;
+  watched->next_poll = Time{};
 }
 
 void Monitor::server_seen(NodeId node, std::string system_id, std::string started_at, Time now) {
@@ -147,8 +162,18 @@ Time Monitor::turn(Time now) noexcept {
 
   Time next = kNever;
   if (!logged_in()) return next;
+  if (fast_ && fast_since_ == kNever) fast_since_ = now;
   for (Watched& watched : watched_) {
-    if (watched.polling) continue;
+    if (watched.polling) {
+      const bool too_old =
+          model_.must_ask(watched.node.id) && watched.asked < model_.restart_seen();
+      if (!watched.suspected && !too_old) continue;
+      if (now - watched.asked < watched.patience) {
+        next = std::min(next, watched.asked + watched.patience);
+        continue;
+      }
+      drop_questions(watched);
+    }
     const Time due = due_at(watched, now);
     if (due > now) {
       next = std::min(next, due);
@@ -168,6 +193,19 @@ void Monitor::ask(Watched& watched, Kind kind, std::string_view sql, Time now) {
   watched.probe->ask(last_question_, sql, now + options_.answer_timeout);
 }
 
+/// On a new connection the next one is not behind what hangs.
+void Monitor::drop_questions(Watched& watched) {
+  const auto index = static_cast<std::size_t>(&watched - watched_.data());
+  std::erase_if(questions_, [index](const auto& entry) {
+    return entry.second.node == index && entry.second.kind != Kind::capture;
+  });
+  watched.probe = deps_.prober.probe(watched.node.address, login_, *this);
+  if (std::exchange(watched.comparing, false)) watched.next_comparison = Time{};
+  watched.polling = watched.suspected = false;
+  watched.patience *= 4;
+  watched.next_poll = Time{};
+}
+
 void Monitor::take(Question question, Result<Rows> rows, Time now) {
   switch (question.kind) {
     case Kind::poll:
@@ -182,6 +220,8 @@ void Monitor::take(Question question, Result<Rows> rows, Time now) {
 void Monitor::take_poll(const Question& question, Result<Rows> rows, Time now) {
   Watched& watched = watched_[question.node];
   watched.polling = false;
+  watched.patience = kPatienceMin;
+  const bool suspected = std::exchange(watched.suspected, false);
   changed_ = true;
   if (!rows) return node_failed(watched, rows.error(), now);
   Result<Observation> seen = read_observation(*rows);
@@ -195,12 +235,12 @@ void Monitor::take_poll(const Question& question, Result<Rows> rows, Time now) {
   if (!any_refused) refusal_logged_ = false;
   if (was_down) deps_.log.log(concat({"node ", watched.node.name, " answers again"}));
   model_.observed(watched.node.id, *seen, question.asked, now);
-  watched.next_poll =
-      question.asked +
-      (fast_ ? std::min(options_.fast_interval, options_.poll_interval) : options_.poll_interval);
+  watched.next_poll = question.asked + interval(now);
 
   NodeModel& node = model_.node(watched.node.id);
-  if (node.doubted()) watched.next_poll = now;
+  if (node.doubted() || suspected) watched.next_poll = now;
+  // Is the primary still there? Else this one is no mistake but its successor.
+  if (model_.claim_unchecked()) suspect(model_.known_primary());
   const bool compare = !node.settings() || watched.next_comparison <= now;
   if (compare && !watched.comparing) {
     watched.comparing = true;
@@ -223,7 +263,7 @@ void Monitor::node_failed(Watched& watched, const Error& why, Time now) {
   watched.retry = watched.retry == Duration::zero()
                       ? options_.retry_min
                       : std::min(watched.retry * 2, options_.retry_max);
-  watched.next_poll = now + watched.retry;
+  watched.next_poll = now + (fast_ ? options_.retry_min : watched.retry);
   model_.failed(watched.node.id, why, now);
 }
 

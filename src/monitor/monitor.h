@@ -30,7 +30,7 @@ class CaptureUser {
 
 struct MonitorOptions {
   Duration poll_interval = std::chrono::milliseconds{200};
-  Duration fast_interval = std::chrono::milliseconds{5};  ///< While somebody waits for a replica.
+  Duration fast_interval = std::chrono::milliseconds{5};  ///< While somebody waits, at first.
   Duration answer_timeout =
       std::chrono::seconds{2};  ///< To connect and answer; past it the node is down.
   Duration retry_min =
@@ -67,9 +67,11 @@ class Monitor final : private ProbeUser {
   bool ready() const noexcept { return !logged_in() || model_.round_done(); }
 
   void use_login(Login login);
-  /// Somebody waits for a replica to get further.
+  /// Somebody waits for a replica to get further, or for a primary: nodes are asked often at first,
+  /// ever less while it goes on, and those that are down at least each retry_min.
   void want_fast(bool on) noexcept;
-  /// A server of this node failed or behaved oddly: ask it now.
+  /// A server of this node failed or behaved oddly: ask it now. A question that does not come back
+  /// meanwhile is dropped with its connection.
   void suspect(NodeId node) noexcept;
   /// What a new server connection answered to routing::kIdentityQuery.
   void server_seen(NodeId node, std::string system_id, std::string started_at, Time now);
@@ -95,6 +97,7 @@ class Monitor final : private ProbeUser {
     std::uint64_t question;
     Result<Rows> rows;
   };
+  static constexpr Duration kPatienceMin = std::chrono::milliseconds{20};
   struct Watched {
     Node node;
     std::unique_ptr<Probe> probe;
@@ -105,7 +108,11 @@ class Monitor final : private ProbeUser {
     Time asked{};          ///< The last poll.
     Time next_poll{};
     Time next_comparison{};
-    Duration retry{};  ///< Zero while it answers.
+    Duration retry{};        ///< Zero while it answers.
+    bool suspected = false;  ///< Since the poll under way was sent.
+    /// How old such a poll gets before it is dropped. Longer after each: many failing servers must
+    /// not keep a slow node from ever answering.
+    Duration patience = kPatienceMin;
   };
 
   void on_answer(std::uint64_t question, Result<Rows> answer) noexcept override;
@@ -116,7 +123,9 @@ class Monitor final : private ProbeUser {
   void node_failed(Watched& watched, const Error& why, Time now);
   void log_failure(const Watched& watched, const Error& why, bool was_refused);
   void ask(Watched& watched, Kind kind, std::string_view sql, Time now);
+  void drop_questions(Watched& watched);
   Time due_at(const Watched& watched, Time now);
+  Duration interval(Time now) const noexcept;
   void publish(Time now);
   void deliver_failed_captures();
   bool logged_in() const noexcept { return !login_.user.empty(); }
@@ -135,6 +144,7 @@ class Monitor final : private ProbeUser {
   NodeId capture_node_;
   std::vector<Question> failed_captures_;
   bool fast_ = false;
+  Time fast_since_ = kNever;  ///< Set by the next turn.
   bool changed_ = true;
   bool refusal_logged_ = false;
   std::uint64_t version_ = 0;

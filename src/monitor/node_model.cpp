@@ -1,8 +1,26 @@
 #include "monitor/node_model.h"
 
 #include <algorithm>
+#include <charconv>
+#include <utility>
 
 namespace pgweir::monitor {
+
+namespace {
+
+/// How long a login may take from the server's answer to kIdentityQuery until it is told here.
+constexpr Duration kToldLateMax = std::chrono::seconds{30};
+
+/// The two times of kIdentityQuery; (0, 0) when it is not such a text.
+std::pair<double, double> start_of(std::string_view started_at) noexcept {
+  std::pair<double, double> start;
+  const char* end = started_at.data() + started_at.size();
+  const auto [slash, error] = std::from_chars(started_at.data(), end, start.first);
+  if (error == std::errc{} && slash != end) std::from_chars(slash + 1, end, start.second);
+  return start;
+}
+
+}  // namespace
 
 void NodeModel::observed(const Observation& seen, Time asked, Time now) {
   const Observation before = std::move(seen_);
@@ -16,8 +34,17 @@ void NodeModel::observed(const Observation& seen, Time asked, Time now) {
     seen_.timeline = std::max(before.timeline, seen.timeline);
     seen_.timeline_certain = before.timeline_certain || seen.timeline_certain;
   }
+  streams_ = seen.timeline_certain && seen.timeline == seen_.timeline;
   if (!same_instance) lag_.forget();
   if (!same_instance || before.configured_at != seen.configured_at) settings_.reset();
+  if (!same_instance && !before.system_id.empty()) {
+    const bool restarted = before.system_id == seen.system_id &&
+                           start_of(before.started_at) < start_of(seen.started_at);
+    // Nobody starts before he ended: the polls reach several instances.
+    if (!restarted) may_heal_ = false;
+    restarted_at_ = now;
+    matches_ = 0;
+  }
   tried_ = up_ = true;
   asked_at_ = asked;
   last_error_.clear();
@@ -32,7 +59,8 @@ void NodeModel::failed(const Error& why) {
 }
 
 void NodeModel::server_seen(std::string system_id, std::string started_at, Time now) {
-  if (several_ || (system_id == seen_.system_id && started_at == seen_.started_at)) return;
+  if (several_) return server_seen_of_several(system_id, started_at, now);
+  if (system_id == seen_.system_id && started_at == seen_.started_at) return;
   doubt_ = Doubt{std::move(system_id), std::move(started_at), now};
 }
 
@@ -43,8 +71,36 @@ void NodeModel::judge_doubt(const std::string& previous_system, const std::strin
       doubt_->system_id == seen_.system_id && doubt_->started_at == seen_.started_at;
   const bool restarted_after =
       doubt_->system_id == previous_system && doubt_->started_at == previous_start;
-  if (!restarted_before && !restarted_after) several_ = true;
+  if (!restarted_before && !restarted_after) {
+    several_ = true;
+    matches_ = 0;
+    mismatch_at_ = doubt_->at;
+    if (!may_be_former(doubt_->system_id, doubt_->started_at, doubt_->at)) may_heal_ = false;
+  }
   doubt_.reset();
+}
+
+/// Whether a server of this identity, told at `at`, may be of an instance that ended before the
+/// polled one began.
+bool NodeModel::may_be_former(const std::string& system_id, const std::string& started_at,
+                              Time at) const {
+  return restarted_at_ != Time{} && at <= restarted_at_ + kToldLateMax &&
+         system_id == seen_.system_id && start_of(started_at) < start_of(seen_.started_at);
+}
+
+void NodeModel::server_seen_of_several(const std::string& system_id, const std::string& started_at,
+                                       Time now) {
+  if (system_id != seen_.system_id || started_at != seen_.started_at) {
+    matches_ = 0;
+    mismatch_at_ = now;
+    if (!may_be_former(system_id, started_at, now)) may_heal_ = false;
+    return;
+  }
+  ++matches_;
+  if (!may_heal_ || matches_ < kMatchesToHeal || now - mismatch_at_ < kQuietToHeal) return;
+  several_ = false;
+  // Once is enough: should it look like several again, it is.
+  may_heal_ = false;
 }
 
 routing::NodeView NodeModel::view(Time now) {

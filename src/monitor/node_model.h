@@ -27,7 +27,14 @@ class NodeModel {
   /// A server found (system_id, started_at) behind this node's address. If the next poll asked
   /// after that still differs, and the difference is not a restart that the poll now shows, the
   /// address hides several instances.
+  ///
+  /// A restart that is reported late looks the same. So a mark that may come from one is taken back
+  /// when kMatchesToHeal servers in a row were of the polled instance and none of another for
+  /// kQuietToHeal: servers of an instance that has ended are gone too. A mark that no restart
+  /// explains stays: pools may hold servers of the other instance for hours.
   void server_seen(std::string system_id, std::string started_at, Time now);
+  static constexpr int kMatchesToHeal = 3;
+  static constexpr Duration kQuietToHeal = std::chrono::seconds{60};
   bool doubted() const noexcept { return doubt_.has_value(); }
 
   NodeId id() const noexcept { return id_; }
@@ -37,6 +44,8 @@ class NodeModel {
   bool in_recovery() const noexcept { return up_ && seen_.in_recovery; }
   bool claims_primary() const noexcept { return up_ && !seen_.in_recovery; }
   bool several() const noexcept { return several_; }
+  /// It is seen to receive WAL, of the timeline in seen().
+  bool streams() const noexcept { return in_recovery() && streams_; }
   /// When the question of the last observation went out.
   Time asked_at() const noexcept { return asked_at_; }
   /// The last observation; what it says is stale while the node is down.
@@ -55,6 +64,9 @@ class NodeModel {
   };
   void judge_doubt(const std::string& previous_system, const std::string& previous_start,
                    Time asked);
+  bool may_be_former(const std::string& system_id, const std::string& started_at, Time at) const;
+  void server_seen_of_several(const std::string& system_id, const std::string& started_at,
+                              Time now);
 
   NodeId id_;
   std::string name_;
@@ -62,7 +74,12 @@ class NodeModel {
   Time asked_at_{};  ///< When the question of that observation went out.
   bool tried_ = false;
   bool up_ = false;
+  bool streams_ = false;
   bool several_ = false;
+  bool may_heal_ = true;  ///< All that speaks for several may be restarts that were told late.
+  int matches_ = 0;       ///< Servers in a row that were of the polled instance.
+  Time mismatch_at_{};    ///< The last sign of another instance.
+  Time restarted_at_{};   ///< When a restart was seen; zero before the first.
   std::optional<NodeSettings> settings_;
   std::optional<Doubt> doubt_;
   LagSampler lag_;

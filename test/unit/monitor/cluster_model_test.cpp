@@ -97,7 +97,8 @@ TEST_CASE("pitfall 1: a replica promoted by mistake is excluded while the primar
   CHECK_FALSE(world.view().nodes[1].eligible);
   CHECK(world.view().nodes[1].excluded.find("says that it is a primary") != std::string::npos);
   CHECK(world.said("node b:1 is not used"));
-  // A moment without an answer is not a failover to the stray.
+  // A moment without an answer is not a failover to one beside which it answered.
+  world.see(kA, primary_at(1010), 150);
   world.fail(kA, 200);
   CHECK(world.view().primary == kA);
   CHECK(world.view().nodes[0].role == Role::down);
@@ -114,6 +115,9 @@ TEST_CASE(
   World world;
   world.settle();
   world.see(kB, primary_at(1010, 2), 100);
+  CHECK(world.model.claim_unchecked());
+  world.see(kA, primary_at(1010), 150);
+  CHECK_FALSE(world.model.claim_unchecked());
   SECTION("replicas follow") {
     world.fail(kA, 200);
     world.see(kC, replica_at(1010, 2), 300);
@@ -140,6 +144,172 @@ TEST_CASE("a promotion after the primary's death is followed at once, and the id
   CHECK(view.identity == 2);
   CHECK(view.identity_lsn == Lsn{990});
   CHECK(view.timeline == 2);
+}
+
+TEST_CASE("a promotion that is seen before the primary's death is no mistake", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kB, primary_at(990, 2), 100);
+  CHECK(world.view().primary == kA);
+  SECTION("the next question finds the primary down") {
+    world.fail(kA, 110);
+    CHECK(world.view().primary == kB);
+  }
+  SECTION("an answer to an older question says nothing") {
+    world.model.observed(kA, primary_at(1000), at(90), at(110));
+    CHECK(world.model.claim_unchecked());
+    world.fail(kA, 120);
+    CHECK(world.view().primary == kB);
+  }
+}
+
+TEST_CASE("a stray that was rebuilt and is promoted again is no stray any more", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kB, primary_at(1010, 2), 100);
+  world.see(kA, primary_at(1010), 150);
+  world.fail(kA, 200);
+  world.see(kB, replica_at(1010), 300);
+  CHECK(world.view().primary == kA);
+  world.see(kB, primary_at(1010, 2), 400);
+  CHECK(world.view().primary == kB);
+}
+
+/// B was promoted by mistake while A could not be asked, and taken for the primary; A, which C has
+/// followed all the time, is back.
+World world_with_stray_as_primary() {
+  World world;
+  world.settle();
+  world.fail(kA, 100);
+  world.see(kB, primary_at(1010, 2), 200);
+  CHECK(world.view().primary == kB);
+  world.see(kA, primary_at(1100, 1), 300);
+  world.see(kB, primary_at(1020, 2), 350);
+  world.see(kC, replica_at(1100, 1), 400);
+  CHECK(world.view().primary == kB);  // Known as primary, and it answers.
+  return world;
+}
+
+TEST_CASE("pitfall 1: the true primary is elected again when the stray has become its replica",
+          "[monitor]") {
+  World world = world_with_stray_as_primary();
+  Observation rebuilt = replica_at(1100, 1);
+  rebuilt.started_at = "200/200";
+  world.see(kB, rebuilt, 1000);
+  CHECK(world.view().primary == kA);
+  CHECK(world.view().timeline == 1);
+  CHECK(world.view().identity == 3);
+  CHECK(world.view().identity_lsn == Lsn{1100});
+  CHECK(world.view().nodes[2].eligible);
+}
+
+TEST_CASE(
+    "pitfall 1: a stray that is gone for good is succeeded by who replicas surely follow, with "
+    "patience",
+    "[monitor]") {
+  World world = world_with_stray_as_primary();
+  world.fail(kB, 1000);
+  world.see(kA, primary_at(1200, 1), 10'900);
+  CHECK(world.view().primary == kB);
+  SECTION("the replica's timeline is certain") {
+    world.see(kC, replica_at(1200, 1), 11'100);
+    CHECK(world.view().primary == kA);
+  }
+  SECTION("a replica on the newer timeline may follow a primary that only we can't reach") {
+    world.see(kC, replica_at(1200, 2), 11'100);
+    world.see(kA, primary_at(1200, 1), 60'000);
+    CHECK(world.view().primary == kB);
+    CHECK(world.said("nothing is written: b:1, the primary on timeline 2, is gone"));
+  }
+  SECTION("an uncertain timeline may be the newer one") {
+    Observation unsure = replica_at(1200, 1);
+    unsure.started_at = "200/200";
+    unsure.timeline_certain = false;
+    world.see(kC, unsure, 11'100);
+    world.see(kA, primary_at(1200, 1), 60'000);
+    CHECK(world.view().primary == kB);
+  }
+  SECTION("nobody follows") {
+    world.fail(kC, 11'000);
+    world.see(kA, primary_at(1200, 1), 60'000);
+    CHECK(world.view().primary == kB);
+    CHECK(world.said("it can't be told that a:1 (timeline 1) may take over"));
+    world.see(kA, primary_at(1200, 1), 61'000);
+    CHECK_FALSE(world.said("nothing is written"));  // Once.
+    world.see(kB, primary_at(1300, 2), 62'000);
+    CHECK(world.view().primary == kB);
+  }
+}
+
+TEST_CASE("a primary that was seen in recovery is one claimant among others when it is promoted",
+          "[monitor]") {
+  World world = world_with_stray_as_primary();
+  world.fail(kA, 900);
+  Observation rebuilt = replica_at(1100, 1);
+  rebuilt.started_at = "200/200";
+  world.see(kB, rebuilt, 1000);
+  CHECK_FALSE(world.view().primary);
+  SECTION("the only one") {
+    Observation promoted = primary_at(1110, 2);
+    promoted.started_at = "200/200";
+    world.see(kB, promoted, 1100);
+    CHECK(world.view().primary == kB);
+    CHECK(world.view().identity == 3);
+  }
+  SECTION("beside one that a replica follows") {
+    world.see(kA, primary_at(1100, 1), 1050);
+    CHECK(world.view().primary == kA);
+    Observation promoted = primary_at(1110, 3);
+    promoted.started_at = "200/200";
+    world.see(kB, promoted, 1100);
+    CHECK(world.view().primary == kA);
+  }
+}
+
+TEST_CASE("of two that may take over, the one that replicas follow does", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kB, primary_at(1010, 2), 100);
+  world.see(kC, primary_at(1010, 3), 100);
+  world.see(kA, primary_at(1010), 150);
+  world.fail(kA, 200);
+  world.see(kB, primary_at(1010, 2), 300);
+  CHECK(world.view().primary == kA);
+  world.see(kA, replica_at(1010, 2), 400);
+  CHECK(world.view().primary == kB);
+}
+
+TEST_CASE("a cluster that was made anew under the same addresses is taken after a while",
+          "[monitor]") {
+  World world;
+  world.settle();
+  Observation fresh = primary_at(50);
+  fresh.system_id = "8";
+  Observation fresh_replica = replica_at(50);
+  fresh_replica.system_id = "8";
+  SECTION("the same node is its primary") {
+    world.see(kA, fresh, 100);
+    CHECK(world.view().identity == 1);
+    world.see(kA, fresh, 5000);
+    CHECK(world.view().identity == 1);
+    world.see(kA, fresh, 11'000);
+    CHECK(world.view().primary == kA);
+    CHECK(world.view().identity == 2);
+    CHECK(world.view().system_id == "8");
+  }
+  SECTION("another node is") {
+    world.see(kA, fresh_replica, 100);
+    world.see(kB, fresh, 200);
+    CHECK_FALSE(world.view().primary);
+    world.see(kB, fresh, 11'000);
+    CHECK(world.view().primary == kB);
+  }
+  SECTION("a stranger is none while the primary is only down") {
+    world.fail(kA, 100);
+    world.see(kB, fresh, 200);
+    world.see(kB, fresh, 60'000);
+    CHECK(world.view().primary == kA);
+  }
 }
 
 TEST_CASE("an old primary that comes back is not written to", "[monitor]") {
@@ -353,6 +523,58 @@ TEST_CASE("pitfall 9: a server of another instance marks the node only if a fres
               .nodes[1]
               .several);  // Told late, it can't be told from two instances: the careful answer.
   }
+}
+
+Observation replica_started(const char* when) {
+  Observation seen = replica_at(1000);
+  seen.started_at = when;
+  return seen;
+}
+
+TEST_CASE("pitfall 9: a mark that a restart told late may have caused heals", "[monitor]") {
+  World world;
+  world.settle();
+  world.see(kB, replica_started("300/300"), 50);
+  world.model.server_seen(kB, "7", "200/200", at(100));  // Between two polls it ran for a moment.
+  world.see(kB, replica_started("300/300"), 150);
+  REQUIRE(world.view().nodes[1].several);
+  const auto matches = [&world](int ms, int count) {
+    for (int i = 0; i < count; ++i) world.model.server_seen(kB, "7", "300/300", at(ms));
+  };
+  SECTION("after three matches and a minute") {
+    matches(200, 10);
+    CHECK(world.view().nodes[1].several);
+    matches(60'200, 1);
+    CHECK_FALSE(world.view().nodes[1].several);
+    CHECK(world.said("answers for one instance after all"));
+    world.model.server_seen(kB, "7", "200/200", at(60'300));
+    world.see(kB, replica_started("300/300"), 60'400);
+    CHECK(world.view().nodes[1].several);
+    matches(200'000, 10);
+    CHECK(world.view().nodes[1].several);  // Only once.
+  }
+  SECTION("not before three matches in a row") {
+    world.model.server_seen(kB, "7", "200/200", at(300));
+    matches(60'400, 2);
+    CHECK(world.view().nodes[1].several);
+    matches(60'500, 1);
+    CHECK_FALSE(world.view().nodes[1].several);
+  }
+  SECTION("not when the other instance is still there long after") {
+    world.model.server_seen(kB, "7", "200/200", at(40'000));
+    matches(300'000, 10);
+    CHECK(world.view().nodes[1].several);
+  }
+}
+
+TEST_CASE("pitfall 9: a mark that no restart explains stays", "[monitor]") {
+  World world;
+  world.settle();
+  world.model.server_seen(kB, "7", "555/555", at(100));
+  world.see(kB, replica_at(1000), 200);
+  REQUIRE(world.view().nodes[1].several);
+  for (int i = 0; i < 10; ++i) world.model.server_seen(kB, "7", "100/100", at(100'000 + i));
+  CHECK(world.view().nodes[1].several);
 }
 
 TEST_CASE(

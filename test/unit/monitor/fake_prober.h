@@ -90,8 +90,14 @@ class FakeProber final : public Prober {
         }));
   }
 
+  const Asked& last_asked(std::string_view host) const {
+    return *std::find_if(asked_.rbegin(), asked_.rend(),
+                         [host](const Asked& one) { return one.host == host; });
+  }
+
   std::map<std::string, FakeNode, std::less<>> nodes;
   std::vector<Asked> asked_;
+  std::size_t asked_in_all = 0;
 
  private:
   class FakeProbe final : public Probe {
@@ -102,6 +108,7 @@ class FakeProber final : public Prober {
       std::erase_if(prober_.asked_, [this](const Asked& one) { return one.probe == this; });
     }
     void ask(std::uint64_t question, std::string_view sql, Time) override {
+      ++prober_.asked_in_all;
       prober_.asked_.push_back({host_, std::string(sql), question, &user_, this});
     }
     bool connected() const noexcept override { return true; }

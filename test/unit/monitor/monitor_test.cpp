@@ -77,8 +77,43 @@ TEST_CASE("each node is asked once per interval, and sooner while somebody waits
   CHECK(world.prober.count("a", kPollQuery) == 1);  // One question at a time.
   world.round(1000);
   world.monitor.want_fast(true);
-  world.monitor.turn(at_ms(1001));
+  CHECK(world.monitor.turn(at_ms(1001)) == at_ms(1005));
+  world.monitor.turn(at_ms(1005));
   CHECK(world.prober.count("b", kPollQuery) == 1);
+}
+
+TEST_CASE("who waits for long makes nodes be asked ever less, and those that are down still often",
+          "[monitor]") {
+  World world;
+  world.a().error = Error("connection refused");
+  world.round(0);
+  world.monitor.want_fast(true);
+  int tries = 0;
+  int soon = 0;
+  int late = 0;
+  for (int ms = 1; ms < 10'000; ++ms) {
+    world.monitor.turn(at_ms(ms));
+    tries += static_cast<int>(world.prober.count("a", kPollQuery));
+    (ms < 1000 ? soon : late) += static_cast<int>(world.prober.count("b", kPollQuery));
+    world.prober.answer_all();
+    world.monitor.turn(at_ms(ms));
+  }
+  CHECK(tries == 49);  // Each 200 ms.
+  CHECK(soon > 25);
+  CHECK(late < 60);
+}
+
+TEST_CASE("somebody who waits again and again does not make a storm", "[monitor]") {
+  World world;
+  world.b().error = Error("connection refused");
+  world.round(0);
+  for (int i = 0; i < 100; ++i) {
+    world.monitor.want_fast(true);
+    world.round(1);
+    world.monitor.want_fast(false);
+    world.round(1);
+  }
+  CHECK(world.prober.asked_in_all == 3);  // Two polls, the settings of one.
 }
 
 TEST_CASE("a view changes only when something was answered", "[monitor]") {
@@ -161,6 +196,80 @@ TEST_CASE(
   world.monitor.suspect(kB);
   world.monitor.turn(at_ms(3));
   CHECK(world.prober.count("b", kPollQuery) == 0);
+}
+
+TEST_CASE("a suspected node whose poll hangs is asked again on a new connection", "[monitor]") {
+  World world;
+  world.round(0);
+  world.b().silent = true;
+  world.monitor.turn(at_ms(200));
+  const void* hung = world.prober.last_asked("b").probe;
+  world.monitor.suspect(kB);
+  CHECK(world.monitor.turn(at_ms(201)) == at_ms(220));  // It may only be slow.
+  CHECK(world.prober.last_asked("b").probe == hung);
+  world.b().silent = false;
+  world.b().error = Error("connection refused");
+  world.monitor.turn(at_ms(220));
+  CHECK(world.prober.count("b", kPollQuery) == 1);
+  world.prober.answer_all();
+  world.monitor.turn(at_ms(221));
+  CHECK(world.view().nodes[1].role == Role::down);
+}
+
+TEST_CASE("a poll that hangs unsuspected is waited for", "[monitor]") {
+  World world;
+  world.round(0);
+  world.b().silent = true;
+  world.monitor.turn(at_ms(200));
+  const std::uint64_t hung = world.prober.last_asked("b").question;
+  world.round(1500);
+  CHECK(world.prober.last_asked("b").question == hung);
+}
+
+TEST_CASE("a slow node that is suspected all the time still gets its time to answer", "[monitor]") {
+  World world;
+  world.round(0);
+  world.b().silent = true;
+  world.monitor.turn(at_ms(200));
+  std::vector<int> dropped;
+  std::uint64_t last = world.prober.last_asked("b").question;
+  for (int ms = 201; ms < 2200; ++ms) {
+    world.monitor.suspect(kB);
+    world.monitor.turn(at_ms(ms));
+    const std::uint64_t asked = world.prober.last_asked("b").question;
+    if (std::exchange(last, asked) != asked) dropped.push_back(ms);
+  }
+  CHECK(dropped == std::vector<int>{220, 300, 620, 1900});
+}
+
+TEST_CASE("a hung comparison of settings is dropped with the poll and asked again", "[monitor]") {
+  World world;
+  world.monitor.turn(at_ms(0));
+  world.prober.answer_all();
+  world.monitor.turn(at_ms(0));
+  world.b().silent = true;
+  world.prober.answer_all();
+  world.monitor.turn(at_ms(200));
+  CHECK_FALSE(world.view().nodes[1].eligible);
+  world.monitor.suspect(kB);
+  world.b().silent = false;
+  world.round(220);
+  CHECK(world.view().nodes[1].eligible);
+}
+
+TEST_CASE("another claimant makes the primary be asked at once, also while its poll hangs",
+          "[monitor]") {
+  World world;
+  world.round(0);
+  world.a().silent = true;
+  world.b().in_recovery = false;
+  world.b().timeline = 2;
+  world.round(200);
+  CHECK(world.view().primary == kA);
+  world.a().silent = false;
+  world.a().error = Error("connection refused");
+  world.round(220);
+  CHECK(world.view().primary == kB);
 }
 
 TEST_CASE(
