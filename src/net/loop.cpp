@@ -103,10 +103,6 @@ void Loop::forget(LoopUser& user) noexcept {
   if (user.closing_hook.linked) closing_.remove(user);
 }
 
-void Loop::flush_staged() noexcept {
-  while (LoopUser* user = staged_.pop_front()) user->flush();
-}
-
 void Loop::after_wait() noexcept {
   uv_idle_stop(&core_->hurry);
   deliver_notices();

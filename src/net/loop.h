@@ -88,7 +88,9 @@ class Loop final : public io::Clock {
   void forget(LoopUser& user) noexcept;
   /// Writes all that was gathered; transports call it after each on_bytes(), so that an answer does
   /// not wait for the other sockets of the same poll.
-  void flush_staged() noexcept;
+  void flush_staged() noexcept {
+    while (!staged_.empty()) staged_.pop_front()->flush();
+  }
 
  private:
   static constexpr std::size_t kReadBufferBytes = std::size_t{64} * 1024;

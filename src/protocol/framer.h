@@ -62,6 +62,8 @@ class Framer {
   std::uint32_t remaining() const noexcept { return remaining_; }
   /// Whether a message, or its header, has come in part: a peer that closes now broke off.
   bool in_message() const noexcept { return remaining_ > 0 || header_size_ > 0; }
+  /// `slice` is a header that two reads shared: it is gone with the next call.
+  bool keeps(const Slice& slice) const noexcept { return slice.bytes.data() == header_.data(); }
   /// For another maximum once the peer has logged in.
   void limit(std::uint32_t size_max) noexcept { size_max_ = size_max; }
 

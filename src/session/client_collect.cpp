@@ -98,6 +98,7 @@ bool ClientSession::answer_here(char type, Bytes message) {
     case kCopyDone:
     case kCopyFail: return true;
     case kQuery: {
+      if (statements_.empty()) return false;
       const std::string name = deallocated_name(protocol::Reader(body).cstring());
       if (name.empty() || statements_.erase(name) == 0) return false;
       protocol::append_command_complete(scratch_, "DEALLOCATE");
@@ -106,7 +107,7 @@ bool ClientSession::answer_here(char type, Bytes message) {
     }
     case kParse: {
       // A statement that a server has accepted before: where it is needed it will be prepared.
-      if (!translates()) return false;
+      if (body.starts_with('\0') || !translates()) return false;
       const auto parse = protocol::parse_parse(body);
       if (!parse || parse->name.empty() || statements_.count(parse->name) != 0) return false;
       if (!deallocated_name(parse->query).empty()) return false;

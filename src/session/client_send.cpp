@@ -194,7 +194,7 @@ void ClientSession::unit_sent(Answer answer) {
   unit_open_ = false;
   cleared_ = false;
   query_at_ = hub_.now();
-  expect(answer);
+  server_->expect(answer);
 }
 
 void ClientSession::send_message(char type, Bytes message) {
@@ -236,11 +236,12 @@ void ClientSession::send_message(char type, Bytes message) {
 }
 
 void ClientSession::send_query(Bytes message) {
-  const Bytes text = protocol::Reader(message.substr(protocol::kHeaderSize)).cstring();
+  const bool looked_at = split() || !statements_.empty();
+  const Bytes text = looked_at ? protocol::Reader(message.substr(protocol::kHeaderSize)).cstring() : Bytes();
   if (split() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text));
   unnamed_.reset();
   server_->forget_unnamed();
-  if (const std::string name = deallocated_name(text); !name.empty()) {
+  if (const std::string name = statements_.empty() ? std::string() : deallocated_name(text); !name.empty()) {
     if (const StatementRef statement = find_statement(name)) {
       // Make sure that it is there, so that it can be deallocated there.
       server_->prepare(statement, false);
@@ -263,7 +264,7 @@ void ClientSession::send_parse(Bytes message) {
   unit_open_ = true;
   if (!translates()) {
     server_->send(message);
-    return expect(Answer::parse);
+    return server_->expect(Answer::parse);
   }
   if (!parse->name.empty() && statements_.count(parse->name) != 0) {
     return send_failing(concat({"42P05prepared statement \"", parse->name, "\" already exists"}));
@@ -332,7 +333,7 @@ void ClientSession::send_bind(Bytes message) {
   unit_open_ = true;
   if (!translates()) {
     server_->send(message);
-    return expect(Answer::bind);
+    return server_->expect(Answer::bind);
   }
   const StatementRef statement = statement_there(bind->statement);
   if (!statement) return;
@@ -348,7 +349,7 @@ void ClientSession::send_bind(Bytes message) {
     protocol::append_renamed(scratch_, *bind, statement->server_name);
     server_->send(scratch_);
   }
-  expect(Answer::bind);
+  server_->expect(Answer::bind);
 }
 
 void ClientSession::send_describe(Bytes message) {
@@ -357,7 +358,7 @@ void ClientSession::send_describe(Bytes message) {
   unit_open_ = true;
   if (!target->is_statement() || !translates()) {
     server_->send(message);
-    return expect(target->is_statement() ? Answer::describe_statement : Answer::describe_portal);
+    return server_->expect(target->is_statement() ? Answer::describe_statement : Answer::describe_portal);
   }
   const StatementRef statement = statement_there(target->name);
   if (!statement) return;
@@ -368,7 +369,7 @@ void ClientSession::send_describe(Bytes message) {
     protocol::append_renamed_describe(scratch_, *target, statement->server_name);
     server_->send(scratch_);
   }
-  expect(Answer::describe_statement);
+  server_->expect(Answer::describe_statement);
 }
 
 void ClientSession::send_close(Bytes message) {
@@ -377,7 +378,7 @@ void ClientSession::send_close(Bytes message) {
   unit_open_ = true;
   if (!target->is_statement() || !translates()) {
     server_->send(message);
-    return expect(Answer::close);
+    return server_->expect(Answer::close);
   }
   // The statement itself is shared and stays on the server.
   forget_statement(target->name);
@@ -402,7 +403,7 @@ void ClientSession::send_execute(Bytes message) {
     }
   }
   server_->send(message);
-  expect(Answer::execute);
+  server_->expect(Answer::execute);
 }
 
 }  // namespace pgweir::session

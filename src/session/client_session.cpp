@@ -62,7 +62,7 @@ void ClientSession::take(Bytes bytes) {
     const std::size_t used = work_on(bytes);
     working_ = false;
     if (state_ == ClientState::closed) return;
-    input_.append(bytes.substr(used));
+    if (used < bytes.size()) input_.append(bytes.substr(used));
     if (again_) work();
   } else {
     input_ += bytes;
@@ -80,7 +80,7 @@ void ClientSession::work() {
     again_ = false;
     const std::size_t used = work_on(input_);
     if (state_ == ClientState::closed) return;
-    input_.erase(0, used);
+    used == input_.size() ? input_.clear() : static_cast<void>(input_.erase(0, used));
     again_ = again_ || used > 0;
   }
   working_ = false;
@@ -108,7 +108,7 @@ std::size_t ClientSession::work_on(Bytes input) {
       case ClientState::closed: break;
     }
     used += step;
-    if (state_ == ClientState::closed || (step == 0 && state_ == before)) return used;
+    if (used == input.size() || state_ == ClientState::closed || (step == 0 && state_ == before)) return used;
   }
 }
 

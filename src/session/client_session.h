@@ -180,7 +180,7 @@ class ClientSession final : public io::TransportUser {
   void end_flushed_part(ServerSession& server);
   bool next_unit_waits(Bytes input);
   void begin_long_message(char type, std::uint64_t size);
-  void expect(Answer answer, Fate fate = Fate::forward, StatementRef statement = nullptr, std::string text = {});
+  void expect(Answer answer, Fate fate, StatementRef statement = nullptr, std::string text = {});
   void count_route();
   void unit_sent(Answer answer);
   void send_message(char type, Bytes message);

@@ -55,9 +55,18 @@ class OwedQueue {
   }
   Owed& operator[](std::size_t i) noexcept { return ring_[(head_ + i) & (ring_.size() - 1)]; }
 
-  void push(Owed owed) {
+  void push(Owed&& owed) {
     if (size_ == ring_.size()) grow();
     ring_[(head_ + size_) & (ring_.size() - 1)] = std::move(owed);
+    ++size_;
+  }
+  /// An answer to be forwarded that nothing more has to be known of; a free place holds neither statement nor text.
+  void push(Answer forwarded) {
+    if (size_ == ring_.size()) grow();
+    Owed& owed = ring_[(head_ + size_) & (ring_.size() - 1)];
+    owed.answer = forwarded;
+    owed.fate = Fate::forward;
+    owed.errand = Errand::none;
     ++size_;
   }
   void pop() noexcept {

@@ -198,7 +198,7 @@ void ServerSession::lose_protocol(std::string_view what) {
   close(Error("08P01", "server conn crashed?"));
 }
 
-void ServerSession::expect(Owed owed) {
+void ServerSession::expect(Owed&& owed) {
   owed_.push(std::move(owed));
   if (owed_.size() == 1) settle();
 }

@@ -81,7 +81,8 @@ class ServerSession final : public io::TransportUser {
   /// The client's peer takes no more: stop reading here until resume().
   void pause(bool on) noexcept { transport_->pause(on); }
   /// An answer is expected for what was sent last; invented ones are given at once when nothing is owed before.
-  void expect(Owed owed);
+  void expect(Owed&& owed);
+  void expect(Answer forwarded) { owed_.push(forwarded); }
   /// Brings the client's settings here, ahead of what it sends next. False when they are here already.
   bool bring(const SharedSettings& wanted);
   /// A setting took effect here that the server itself doesn't report.
@@ -118,6 +119,7 @@ class ServerSession final : public io::TransportUser {
   void became_idle();
 
   // server_answers.cpp: `message` is on the wire as it came; true means that the client gets it.
+  void pass_rows(Bytes& bytes);
   void on_slice(const protocol::Slice& slice);
   bool on_message(char type, Bytes message);
   bool on_error(Bytes message);
@@ -126,7 +128,10 @@ class ServerSession final : public io::TransportUser {
   bool on_parameter(Bytes body);
   bool drop_until_sync();
   void drop_syncs_of_copy();
-  void settle();
+  void give_invented();
+  void settle() {
+    if (!owed_.empty() && owed_.front().fate == Fate::invent) give_invented();
+  }
   bool forwards() noexcept { return client_ && !owed_.empty() && owed_.front().fate == Fate::forward; }
   void extend_run(Bytes bytes);
   void flush_run();

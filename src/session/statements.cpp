@@ -2,20 +2,17 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-
 namespace pgweir::session {
 
 StatementRef StatementStore::get(Bytes text, Bytes types) {
-  std::string key = concat({text, std::string_view("\0", 1), types});
-  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second;
+  if (const auto known = by_key_.find({text, types}); known != by_key_.end()) return known->second;
   if (by_key_.size() >= sweep_at_) sweep();
   auto statement = std::make_shared<PreparedStatement>();
   statement->id = ++last_id_;
   statement->text = text;
   statement->types = types;
   statement->server_name = "pgweir_" + std::to_string(statement->id);
-  by_key_.emplace(std::move(key), statement);
+  by_key_.emplace(Key{statement->text, statement->types}, statement);
   return statement;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -35,9 +36,20 @@ class StatementStore {
   std::size_t size() const noexcept { return by_key_.size(); }
 
  private:
+  /// Views of what the statement itself holds, so that nothing is copied to look one up.
+  struct Key {
+    Bytes text;
+    Bytes types;
+    bool operator==(const Key&) const = default;
+  };
+  struct HashKey {
+    std::size_t operator()(const Key& key) const noexcept {
+      return std::hash<Bytes>()(key.text) * 31 + std::hash<Bytes>()(key.types);
+    }
+  };
   void sweep();
 
-  std::unordered_map<std::string, StatementRef> by_key_;
+  std::unordered_map<Key, StatementRef, HashKey> by_key_;
   std::uint64_t last_id_ = 0;
   std::size_t sweep_at_ = 1024;
 };
