@@ -13,7 +13,8 @@ namespace {
 using namespace protocol::backend;
 
 /// Messages whose content, or whose end, decides something: they are looked at whole. All are small but for
-/// errors and notices, which PostgreSQL bounds. The others stream through.
+/// errors, notices and notifications, which PostgreSQL bounds. The others stream through. What comes unasked has to be
+/// whole: an answer of our own may go out between two of its parts.
 bool seen_whole(char type) noexcept {
   switch (type) {
     case kDataRow:
@@ -23,8 +24,7 @@ bool seen_whole(char type) noexcept {
     case kFunctionCallResponse:
     case kCopyInResponse:
     case kCopyOutResponse:
-    case kCopyBothResponse:
-    case kNotificationResponse: return false;
+    case kCopyBothResponse: return false;
     default: return true;
   }
 }
