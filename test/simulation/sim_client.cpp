@@ -14,6 +14,25 @@ namespace pgweir::sim {
 
 using namespace protocol;
 
+namespace {
+
+/// No answer of a simulated node is longer: more is a stream that was torn.
+constexpr std::uint32_t kMessageMax = 1U << 20;
+
+std::string printable(Bytes bytes) {
+  std::string out;
+  for (char c : bytes.substr(0, 300)) {
+    if (c >= 32 && c < 127) {
+      out += c;
+    } else {
+      out += "\\" + std::to_string(static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 /// A cancel request's own connection.
 class SimClient::Canceller final : public io::TransportUser {
  public:
@@ -56,7 +75,7 @@ void SimClient::reset_session() {
   listening_.clear();
   block_server_.clear();
   memory_ = {};
-  framer_ = Framer();
+  framer_ = Framer(kMessageMax);
   collector_ = Collector();
   settings_ = {{"timezone", "UTC"},
                {"application_name", ""},
@@ -148,12 +167,13 @@ void SimClient::cancel() {
 // ---- messages
 
 void SimClient::on_bytes(Bytes bytes) noexcept {
+  const Bytes all = bytes;
   const std::uint64_t life = life_;
   while (std::optional<Slice> slice = framer_.next(bytes)) {
     if (std::optional<Bytes> body = collector_.add(*slice)) on_message(slice->type, *body);
     if (life != life_) return;
   }
-  if (framer_.broken()) fail("got bytes that are no message");
+  if (framer_.broken()) fail(concat({"got bytes that are no message: ", printable(all)}));
 }
 
 void SimClient::on_message(char type, Bytes body) {
