@@ -32,8 +32,8 @@ inline constexpr std::string_view kCatalogSession =
 ///   without a name: all roles.
 ///
 /// Built-in functions don't appear in pg_depend, so views and policies are searched for them in
-/// their stored trees, where a call stands as ":funcid <oid> ". Objects below 16384 came with
-/// initdb.
+/// their stored trees, where a call stands as ":funcid <oid> ", and a FOR UPDATE or SHARE, which no
+/// standby can do either, as "{ROWMARKCLAUSE ". Objects below 16384 came with initdb.
 ///
 /// Partitions and inheritance count on the side that reads: who reads a parent or a child reads
 /// "more", so a write to either needs to mark only what it names.
@@ -61,7 +61,7 @@ volatile_function AS MATERIALIZED (
   SELECT d.classid, d.objid FROM volatile_object v
     JOIN pg_depend d ON d.refclassid = v.classid AND d.refobjid = v.objid
 ), suspect AS MATERIALIZED (
-  SELECT ':funcid (' || string_agg(oid::text, '|') || ') ' AS pattern FROM pg_proc
+  SELECT ':funcid (' || string_agg(oid::text, '|') || ') |ROWMARKCLAUSE ' AS pattern FROM pg_proc
    WHERE oid < 16384 AND (
      provolatile = 'v' AND proname NOT IN ('random', 'random_normal', 'clock_timestamp', 'timeofday', 'gen_random_uuid', 'uuidv4',
        'uuidv7', 'array_sample', 'array_shuffle', 'pg_sleep', 'pg_sleep_for', 'pg_sleep_until', 'pg_database_size',
