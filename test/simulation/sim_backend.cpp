@@ -217,6 +217,12 @@ void SimBackend::on_sync() {
   answer();
 }
 
+bool SimBackend::refused_in_failed_block(const Statement& statement) {
+  if (block_ != Block::failed || statement.verb == Verb::commit || statement.verb == Verb::rollback) return false;
+  fail("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+  return true;
+}
+
 void SimBackend::on_extended(const Message& message) {
   switch (message.type) {
     case frontend::kParse: {
@@ -227,6 +233,7 @@ void SimBackend::on_extended(const Message& message) {
         break;
       }
       const Statement statement = read_statement(parse->query);
+      if (refused_in_failed_block(statement)) break;
       if (statement.missing ||
           (statement.tables == 1U << kFreshTable && statement.verb == Verb::select &&
            node_.cluster().truth().record(node_.applied()).versions[kFreshTable] == 0)) {
@@ -247,6 +254,7 @@ void SimBackend::on_extended(const Message& message) {
         break;
       }
       Portal portal{read_statement(found->second), found->second};
+      if (refused_in_failed_block(portal.statement)) break;
       // Parameters are text; the first marker among them is the unit's.
       if (std::optional<Marker> marker = find_marker(bind->rest)) portal.statement.marker = marker;
       portals_[std::string(bind->portal)] = std::move(portal);

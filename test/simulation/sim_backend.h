@@ -83,6 +83,7 @@ class SimBackend final : public io::TransportUser {
   void take(const Message& message);
   void on_query(const std::string& text);
   void on_extended(const Message& message);
+  bool refused_in_failed_block(const Statement& statement);
   void on_sync();
   void on_copy_message(const Message& message);
 

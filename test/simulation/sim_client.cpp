@@ -67,12 +67,13 @@ void SimClient::reset_session() {
   ++life_;
   id_ = ++world_.last_client;
   name_ = "client " + std::to_string(id_);
-  last_unit_ = 0;
+  last_unit_ = last_statement_ = 0;
   ready_ = cancelled_ = pinned_ = leaving_ = false;
   status_ = 'I';
   units_.clear();
   prepared_.clear();
   listening_.clear();
+  sql_prepared_.clear();
   block_server_.clear();
   memory_ = {};
   framer_ = Framer(kMessageMax);
@@ -443,10 +444,15 @@ void SimClient::apply(const Unit& unit) {
     listening_.insert(unit.listens);
     pinned_ = true;
   }
+  if (!unit.sql_prepares.empty()) {
+    sql_prepared_[unit.sql_prepares] = unit.sql_tables;
+    pinned_ = true;
+  }
   if (unit.reset_all) {
     settings_ = defaults_;
     listening_.clear();
     prepared_.clear();
+    sql_prepared_.clear();
     pinned_ = false;
   }
 }

@@ -64,10 +64,12 @@ class SimClient final : public io::TransportUser {
   /// Of the last row: which node answered, and as of which record.
   const std::string& last_node() const noexcept { return last_node_; }
   RecordId last_snapshot() const noexcept { return last_snapshot_; }
-  PlanContext plan() { return {dice_, id_, last_unit_, prepared_, world_.tracks_session_state, world_.resets_to_login,
+  PlanContext plan() { return {dice_, id_, last_unit_, last_statement_, prepared_, world_.tracks_session_state, world_.resets_to_login,
             world_.named_statements, in_transaction(), world_.truth.catalog_warns}; }
   Dice& dice() noexcept { return dice_; }
   bool pinned() const noexcept { return pinned_; }
+  /// What SQL's PREPARE made: name and tables.
+  const std::map<std::string, std::uint32_t>& sql_prepared() const noexcept { return sql_prepared_; }
   const std::string& name() const noexcept { return name_; }
   std::uint64_t answered() const noexcept { return answered_; }
   std::uint64_t connections() const noexcept { return connections_; }
@@ -112,6 +114,7 @@ class SimClient final : public io::TransportUser {
   std::uint64_t life_ = 0;
   std::uint32_t id_ = 0;
   std::uint32_t last_unit_ = 0;
+  std::uint32_t last_statement_ = 0;
   bool ready_ = false;
   bool connecting_ = false;
   bool leaving_ = false;  ///< Said goodbye: the end of the connection is no surprise.
@@ -122,6 +125,7 @@ class SimClient final : public io::TransportUser {
   bool pinned_ = false;
   std::deque<Unit> units_;
   std::map<std::string, std::pair<std::string, std::uint32_t>> prepared_;
+  std::map<std::string, std::uint32_t> sql_prepared_;
   SessionSettings settings_;  ///< What rows must show.
   SessionSettings defaults_;
   SessionSettings before_block_;

@@ -57,7 +57,7 @@ void extend(const PlanContext& with, Unit& unit, const std::string& text, bool h
     if (meaning.first == text) name = known;
   }
   if (name.empty()) {
-    name = "s" + std::to_string(with.prepared.size() + 1);
+    name = "s" + std::to_string(++with.last_statement);
     append_parse(unit.bytes, name, text);
     unit.prepares = name + "\n" + text + "\n" + std::to_string(tables);
     unit.expected = "1";
@@ -331,6 +331,21 @@ Unit plan_notify(const PlanContext& with) {
          concat({comment(unit.marker), "NOTIFY channel", std::to_string(with.dice.between(1, 2)),
                  ", 'from ", unit.marker.text(), "'"}),
          "CZ");
+  return unit;
+}
+
+Unit plan_sql_prepare(const PlanContext& with) {
+  Unit unit = new_unit(with, "prepare");
+  unit.sql_tables = some_tables(with.dice);
+  unit.sql_prepares = "q" + std::to_string(++with.last_statement);
+  simple(unit, concat({comment(unit.marker), "PREPARE ", unit.sql_prepares, " AS SELECT v FROM ", from_clause(unit.sql_tables)}), "CZ");
+  return unit;
+}
+
+Unit plan_sql_execute(const PlanContext& with, const std::string& name, std::uint32_t tables) {
+  Unit unit = new_unit(with, "execute " + from_clause(tables));
+  unit.reads = {tables};
+  simple(unit, concat({comment(unit.marker), "EXECUTE ", name}), "T*CZ");
   return unit;
 }
 

@@ -42,6 +42,8 @@ struct Unit {
   bool many_rows = false;  ///< Rows may be followed by an error: they can't be taken back.
   std::string prepares;    ///< The name of a protocol-level statement, known once 1 has come.
   std::string listens;
+  std::string sql_prepares;     ///< Name and tables of a PREPARE.
+  std::uint32_t sql_tables = 0;
   bool slow = false;
 
   // While it runs.
@@ -58,6 +60,7 @@ struct PlanContext {
   Dice& dice;
   std::uint32_t client;
   std::uint32_t& last_unit;
+  std::uint32_t& last_statement;   ///< For names that are never used twice.
   const std::map<std::string, std::pair<std::string, std::uint32_t>>&
       prepared;  ///< name: text, tables
   bool tracks_session_state = true;
@@ -86,6 +89,9 @@ Unit plan_several(const PlanContext& with);
 Unit plan_commit_and_fail(const PlanContext& with);
 Unit plan_listen(const PlanContext& with);
 Unit plan_notify(const PlanContext& with);
+/// SQL's own PREPARE, and EXECUTE of what `known` (name, tables) holds.
+Unit plan_sql_prepare(const PlanContext& with);
+Unit plan_sql_execute(const PlanContext& with, const std::string& name, std::uint32_t tables);
 /// A simple query of this text, for scenarios. `expected` as in Unit.
 Unit plan_simple(const PlanContext& with, const std::string& text, const std::string& expected);
 

@@ -111,6 +111,22 @@ Unit Workload::autocommit_unit(SimClient& client) {
   return plan_read(with);
 }
 
+/// A unit that is sent as a whole: none that waits for an answer before it goes on.
+Unit Workload::without_answers_between(const std::function<Unit()>& plan) {
+  Unit unit = plan();
+  while (!unit.later.empty() || unit.slow) unit = plan();
+  return unit;
+}
+
+Unit Workload::pinning_unit(SimClient& client) {
+  const PlanContext with = client.plan();
+  switch (dice_.below(3)) {
+    case 0: return plan_other_setting(with);
+    case 1: return plan_sql_prepare(with);
+    default: return plan_listen(with);
+  }
+}
+
 void Workload::act_freely(Actor& actor) {
   SimClient& client = *actor.client;
   const PlanContext with = client.plan();
@@ -129,18 +145,23 @@ void Workload::act_freely(Actor& actor) {
   if (drawn(habits_.pipelines)) {
     // What the units need to know of each other they don't: none begins a block or prepares under a
     // name.
+    const bool in_block = dice_.chance(300);
+    if (in_block) client.send(without_answers_between([&] { return plan_begin(with); }));
     for (int left = dice_.between(2, 6); left > 0; --left) {
-      Unit unit = autocommit_unit(client);
-      if (unit.prepares.empty() && unit.later.empty()) client.send(std::move(unit));
+      client.send(without_answers_between([&] { return autocommit_unit(client); }));
     }
+    if (in_block) client.send(plan_end(with, dice_.chance(800)));
     if (client.outstanding() == 0) on_rest(actor);
     return;
   }
   if (drawn(habits_.settings)) {
     return send(actor, dice_.chance(100) ? plan_bad_setting(with) : plan_tracked_setting(with));
   }
-  if (world_.tracks_session_state && drawn(habits_.pins))
-    return send(actor, dice_.chance(500) ? plan_other_setting(with) : plan_listen(with));
+  if (world_.tracks_session_state && drawn(habits_.pins)) return send(actor, pinning_unit(client));
+  if (!client.sql_prepared().empty() && dice_.chance(200)) {
+    const auto& [name, tables] = *client.sql_prepared().begin();
+    return send(actor, plan_sql_execute(with, name, tables));
+  }
   if (drawn(habits_.slow)) return send(actor, plan_slow_read(with, 0.001 * dice_.between(1, 60)));
   if (drawn(habits_.big)) return send(actor, plan_big_read(with));
   if (drawn(habits_.copies)) return send(actor, plan_copy(with));

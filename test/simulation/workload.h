@@ -1,7 +1,9 @@
 // What the clients of a run do: random units with random pauses, until they are told to finish.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sim_client.h"
@@ -57,6 +59,8 @@ class Workload {
   void act_last(Actor& actor);
   void send(Actor& actor, Unit unit);
   Unit autocommit_unit(SimClient& client);
+  Unit without_answers_between(const std::function<Unit()>& plan);
+  Unit pinning_unit(SimClient& client);
 
   ClientWorld& world_;
   Dice dice_;
