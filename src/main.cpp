@@ -127,7 +127,7 @@ net::ListenOptions listen_options(const config::Settings& settings) {
 /// The service: what runs between the end of the preparations and the last client.
 class Service final : public io::Turner {
  public:
-  Service(const Arguments& arguments, net::LogFile& log)
+  Service(const Arguments& arguments, net::LogFile& log, std::vector<net::Fd> passed_sockets)
       : arguments_(arguments),
         log_(log),
         resolver_(loop_),
@@ -137,7 +137,9 @@ class Service final : public io::Turner {
         // Before anything listens: a signal that comes early must not be the end.
         signals_(loop_, {SIGHUP, SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2},
                  [this](int number) { on_signal(number); }),
-        pooler_({loop_, network_, dialer_, prober_, random_, log_, disk_, net::own_uid()}) {}
+        pooler_({loop_, network_, dialer_, prober_, random_, log_, disk_, net::own_uid()}) {
+    network_.pass(std::move(passed_sockets));
+  }
 
   Status start() {
     if (Status ok = pooler_.configure(arguments_.config_path); !ok) return ok;
@@ -154,6 +156,8 @@ class Service final : public io::Turner {
   Time turn() noexcept override {
     const Time next = pooler_.turn();
     if (&pooler_.settings() != settings_in_use_) use_settings();
+    if (const std::string line = pooler_.take_stats_line(); !line.empty())
+      net::notify_service_manager("STATUS=stats: " + line);
     if (reloading_) {
       reloading_ = false;
       net::notify_service_manager("READY=1");
@@ -253,6 +257,7 @@ Status prepare(const Arguments& arguments, const config::Settings& settings, net
 }
 
 Status serve(const Arguments& arguments, net::LogFile& log) {
+  std::vector<net::Fd> passed_sockets = net::take_passed_sockets();
   Result<config::Settings> settings = config::load(Disk(), arguments.config_path);
   if (!settings) return settings.error();
   if (Status ok = prepare(arguments, *settings, log); !ok) return ok;
@@ -264,7 +269,7 @@ Status serve(const Arguments& arguments, net::LogFile& log) {
   net::Pidfile pidfile;
   if (Status ok = pidfile.write(settings->pidfile); !ok) return ok;
   {
-    Service service(arguments, log);
+    Service service(arguments, log, std::move(passed_sockets));
     if (Status ok = service.start(); !ok) return ok;
     log.log(concat({"process up: pgweir ", PGWEIR_VERSION, " (as PgBouncer 1.25.2), libuv ",
                     net::libuv_version(), ", tls: none"}));
@@ -310,7 +315,10 @@ int run(int argc, char** argv) {
         std::fwrite(kUsage.data(), 1, kUsage.size(), stdout);
         return 0;
       case 'R':
-        return complain("-R (online restart) is not supported: use so_reuseport = 1 and SIGTERM");
+        return complain(
+            "-R (online restart) is not supported: with so_reuseport = 1 start the new process "
+            "beside the old one, then send that one SIGTERM; [peers] lets both pass cancel requests "
+            "on");
       default:
         return complain("unknown option");
     }

@@ -22,7 +22,7 @@ constexpr Command kCommands[] = {
     {.words = "SHOW ACTIVE_SOCKETS", .columns = kSocketColumns, .doc = "Those of them that are at work.", .run = show_active_sockets},
     {.words = "SHOW POOLS", .columns = kPoolColumns, .doc = "One row for each (database, user), summed over its nodes.", .run = show_pools},
     {.words = "SHOW PEERS", .columns = kPeerColumns, .doc = "The lines of [peers].", .run = show_peers},
-    {.words = "SHOW PEER_POOLS", .columns = kPeerPoolColumns, .doc = "Connections that pass cancel requests on to peers.", .run = show_nothing},
+    {.words = "SHOW PEER_POOLS", .columns = kPeerPoolColumns, .doc = "Connections that pass cancel requests on to peers.", .run = show_peer_pools},
     {.words = "SHOW DATABASES", .columns = kDatabaseColumns, .doc = "The lines of [databases], and what `*` made.", .run = show_databases},
     {.words = "SHOW USERS", .columns = kUserColumns, .doc = "The users that are known.", .run = show_users},
     {.words = "SHOW STATS", .columns = kStatsColumns, .doc = "Totals since the start and averages over stats_period, for each database; times in microseconds.", .run = show_stats},

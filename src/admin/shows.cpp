@@ -194,6 +194,15 @@ Result<Answer> show_peers(const Call& call) {
   return rows_only(std::move(rows));
 }
 
+Result<Answer> show_peer_pools(const Call& call) {
+  std::vector<Row> rows;
+  for (const PeerPoolRow& pool : call.world.peer_pools()) {
+    rows.push_back(row_of(pool.peer_id, pool.cl_active_cancel_req, pool.cl_waiting_cancel_req,
+                          pool.sv_active_cancel, pool.sv_login));
+  }
+  return rows_only(std::move(rows));
+}
+
 Result<Answer> show_databases(const Call& call) {
   const std::shared_ptr<const Settings> settings = call.world.settings();
   std::vector<Row> rows;

@@ -96,6 +96,7 @@ Result<Answer> show_sockets(const Call& call);
 Result<Answer> show_active_sockets(const Call& call);
 Result<Answer> show_pools(const Call& call);
 Result<Answer> show_peers(const Call& call);
+Result<Answer> show_peer_pools(const Call& call);
 Result<Answer> show_databases(const Call& call);
 Result<Answer> show_users(const Call& call);
 Result<Answer> show_stats(const Call& call);

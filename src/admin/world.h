@@ -103,6 +103,14 @@ struct Lists {
   int dns_pending = 0;
 };
 
+struct PeerPoolRow {
+  int peer_id = 0;
+  int cl_active_cancel_req = 0;
+  int cl_waiting_cancel_req = 0;
+  int sv_active_cancel = 0;
+  int sv_login = 0;
+};
+
 struct State {
   bool paused = false;
   bool suspended = false;
@@ -198,6 +206,7 @@ class World {
   virtual std::vector<UserRow> users() const = 0;
   virtual std::vector<StatsRow> stats() const = 0;
   virtual Lists lists() const = 0;
+  virtual std::vector<PeerPoolRow> peer_pools() const { return {}; }
   virtual State state() const = 0;
   virtual std::vector<MemoryRow> memory() const = 0;
   virtual std::vector<NodeRow> nodes() const = 0;

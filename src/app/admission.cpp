@@ -73,7 +73,8 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
     answer.refusal_sqlstate = sqlstate;
     return answer;
   };
-  if (shutting_down_) return refuse("57P01", "pooler is shutting down");
+  if (shutting_down_ && !may_still_come_in(client))
+    return refuse("08P01", "pooler is shutting down");
   // A stranger gets his refusal for the wrong password, and no pool or database is made for him.
   if (!answer.user_known) return refuse("28P01", "password authentication failed");
   DatabaseEntry* found = database_for(database);
@@ -93,6 +94,14 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   pool.clients.push_back(client);
   answer.pool = &pool.context;
   return answer;
+}
+
+/// Who had connected before the port was given up gets what he came for: he may not find another
+/// process by trying again.
+bool Pooler::Impl::may_still_come_in(const Client& client) const noexcept {
+  const io::Transport* transport = client.session.transport();
+  return shutting_down_ == Shutdown::wait_for_clients && transport &&
+         transport->peer().kind == io::Address::Kind::tcp;
 }
 
 session::Admission Pooler::Impl::console_admission(Client& client, session::Admission answer,

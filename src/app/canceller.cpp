@@ -6,7 +6,17 @@
 
 namespace pgweir::app {
 
-void Canceller::Errand::on_connected() noexcept { transport->send(packet); }
+void Canceller::Errand::on_connected() noexcept {
+  connected = true;
+  transport->send(packet);
+}
+
+std::size_t Canceller::standing(std::uint64_t id) const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(errands_.begin(), errands_.end(), [&](const auto& errand) {
+        return errand->server_id == id && errand->connected && !errand->closed;
+      }));
+}
 
 bool Canceller::send(std::uint64_t server_id, const io::Address& node, std::uint32_t backend_pid,
                      std::uint32_t backend_key, Time deadline) {

@@ -14,7 +14,7 @@ namespace pgweir::app {
 
 class CancellerUser {
  public:
-  /// The request for this server has reached its end, or has not within the time given. A server is
+  /// The request for this server (or peer, see Peers) has reached its end, or has not within the time given. A server is
   /// not given to another client before: a late cancel would hit that one's query.
   virtual void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept = 0;
 
@@ -34,6 +34,8 @@ class Canceller {
   /// Tells of those that have ended. Answers when it wants to be called next.
   Time turn(Time now) noexcept;
   std::size_t under_way() const noexcept { return errands_.size(); }
+  /// Of those for `id`: how many have their connection.
+  std::size_t standing(std::uint64_t id) const noexcept;
 
  private:
   static constexpr std::size_t kErrandsMax = 1000;
@@ -47,6 +49,7 @@ class Canceller {
     std::uint64_t server_id = 0;
     std::string packet;
     Time deadline{};
+    bool connected = false;
     bool closed = false;
     std::unique_ptr<io::Transport> transport;
   };

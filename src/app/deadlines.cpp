@@ -10,6 +10,21 @@ namespace {
 /// How exact the time-outs of idle and busy clients are; they are looked for only when one is set.
 constexpr Duration kClientLook = std::chrono::milliseconds(500);
 
+std::string stats_text(const stats::Counters& mean) {
+  const auto number = [](auto value) { return std::to_string(value); };
+  const auto us = [](Duration time) { return std::to_string(time.count()); };
+  return concat({number(mean.xact_count),         " xacts/s, ",
+                 number(mean.query_count),        " queries/s, ",
+                 number(mean.client_parse_count), " client parses/s, ",
+                 number(mean.server_parse_count), " server parses/s, ",
+                 number(mean.bind_count),         " binds/s, in ",
+                 number(mean.bytes_received),     " B/s, out ",
+                 number(mean.bytes_sent),         " B/s, xact ",
+                 us(mean.xact_time),              " us, query ",
+                 us(mean.query_time),             " us, wait ",
+                 us(mean.wait_time),              " us"});
+}
+
 }  // namespace
 
 void Pooler::Impl::deadlines() {
@@ -148,31 +163,8 @@ void Pooler::Impl::roll_statistics() {
   period_began_ = now();
   next_period_ = now() + std::max<Duration>(settings_->stats_period, std::chrono::seconds(1));
   lower(next_period_);
-  if (settings_->log_stats) {
-    const stats::Counters& mean = averages_.last();
-    const auto us = [](Duration time) { return std::to_string(time.count()); };
-    log().log(concat({"stats: ",
-                      std::to_string(mean.xact_count),
-                      " xacts/s, ",
-                      std::to_string(mean.query_count),
-                      " queries/s, ",
-                      std::to_string(mean.client_parse_count),
-                      " client parses/s, ",
-                      std::to_string(mean.server_parse_count),
-                      " server parses/s, ",
-                      std::to_string(mean.bind_count),
-                      " binds/s, in ",
-                      std::to_string(mean.bytes_received),
-                      " B/s, out ",
-                      std::to_string(mean.bytes_sent),
-                      " B/s, xact ",
-                      us(mean.xact_time),
-                      " us, query ",
-                      us(mean.query_time),
-                      " us, wait ",
-                      us(mean.wait_time),
-                      " us"}));
-  }
+  stats_line_ = stats_text(averages_.last());
+  if (settings_->log_stats) log().log(concat({"stats: ", stats_line_}));
   drop_unused_databases();
 }
 

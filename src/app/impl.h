@@ -20,6 +20,7 @@
 #include "app/canceller.h"
 #include "app/clusters.h"
 #include "app/entries.h"
+#include "app/peers.h"
 #include "app/pooler.h"
 #include "app/world.h"
 #include "auth/client_login.h"
@@ -60,6 +61,7 @@ class Pooler::Impl final : public session::Hub,
   void request_reload() noexcept { reload_requested_ = true; }
   void request_pause(bool on) noexcept { pause_requested_ = on; }
   void request_shutdown(Shutdown how) noexcept;
+  std::string take_stats_line() noexcept { return std::exchange(stats_line_, {}); }
   bool finished() const noexcept { return finished_; }
   void on_accepted(std::unique_ptr<io::Door> door) noexcept override;
   ConsoleWorld& world() noexcept { return world_; }
@@ -102,6 +104,9 @@ class Pooler::Impl final : public session::Hub,
  private:
   friend class ConsoleWorld;
 
+  /// How long a handshake may take that is under way when the port is given up. Who knocks meanwhile
+  /// tries again after a second, which is when the port has to be another process's.
+  static constexpr Duration kHandshakeTime = std::chrono::milliseconds(500);
   /// Of one turn; what is left is done in the next one.
   static constexpr int kRoundsMax = 8;
 
@@ -113,7 +118,9 @@ class Pooler::Impl final : public session::Hub,
   void route_wanting();
   void pump_all();
   void answer_cancels();
+  Client* client_of(const session::CancelKey& key) noexcept;
   void reap();
+  void close_tcp_if_due();
   void finish_if_done();
   void lower(Time deadline) noexcept {
     if (deadline < next_deadline_) next_deadline_ = deadline;
@@ -162,6 +169,7 @@ class Pooler::Impl final : public session::Hub,
   // admission.cpp
   session::Admission console_admission(Client& client, session::Admission answer,
                                        std::string_view user, std::int64_t local_uid);
+  bool may_still_come_in(const Client& client) const noexcept;
   auth::Method method() const noexcept;
   std::string too_many_clients(const DatabaseEntry& database, const UserEntry& user) const;
   std::string name_of(const Client& client) const;
@@ -179,6 +187,9 @@ class Pooler::Impl final : public session::Hub,
   void remove_database(DatabaseEntry& database);
   PoolEntry& pool_for(DatabaseEntry& database, const std::string& user, bool forced);
   void configure_pool(PoolEntry& pool);
+  bool others_write_too() const noexcept;
+  config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept;
+  void say_what_is_not_kept();
   void place_nodes(PoolEntry& pool);
   UserEntry& user_for(std::string_view name);
   Node& node_for(const std::vector<config::HostPort>& hosts);
@@ -204,6 +215,8 @@ class Pooler::Impl final : public session::Hub,
   void resume(DatabaseEntry& database);
   void kill(DatabaseEntry& database);
   void begin_shutdown(Shutdown how);
+  void leave_tcp();
+  bool somebody_logs_in_over_tcp() const noexcept;
 
   Parts parts_;
   std::string path_;
@@ -215,6 +228,7 @@ class Pooler::Impl final : public session::Hub,
   session::SettingsInterner interner_;
   ConsoleWorld world_;
   Canceller canceller_;
+  Peers peers_;
   PoolLoad load_;
 
   std::uint64_t last_id_ = 0;  ///< of clients and servers, one row of numbers
@@ -226,15 +240,18 @@ class Pooler::Impl final : public session::Hub,
   Time next_client_look_{};
   bool clients_have_deadlines_ = false;
   stats::Averages averages_;  ///< over all databases, for the log
+  std::string stats_line_;    ///< not taken yet
 
   bool reload_requested_ = false;
   std::optional<bool> pause_requested_;
   std::optional<Shutdown> shutdown_requested_;
   std::optional<Shutdown> shutting_down_;
   bool finished_ = false;
+  bool said_what_is_not_kept_ = false;
   bool paused_ = false;  ///< all databases, by PAUSE without a name
 
   std::vector<std::unique_ptr<io::Listener>> tcp_listeners_;
+  Time tcp_closes_at_ = kNever;  ///< during a shutdown: newcomers are turned away already
   std::vector<std::unique_ptr<io::Listener>> unix_listeners_;
 
   std::map<std::string, std::unique_ptr<Node>> nodes_;  ///< by name
@@ -262,11 +279,7 @@ class Pooler::Impl final : public session::Hub,
   };
   std::deque<Grave> graves_;
   List<PoolEntry, &PoolEntry::pump_hook> pump_;
-  struct CancelRequest {
-    std::uint32_t pid;
-    std::uint32_t key;
-  };
-  std::vector<CancelRequest> cancel_requests_;
+  std::vector<session::CancelKey> cancel_requests_;
 };
 
 template <class Do>

@@ -255,6 +255,33 @@ void Pooler::Impl::kill(DatabaseEntry& database) {
   }
 }
 
+/// With other processes on the port nobody's connection is lost: those under way are taken in first.
+void Pooler::Impl::leave_tcp() {
+  if (shutting_down_ != Shutdown::wait_for_clients) return tcp_listeners_.clear();
+  bool turned_away = !tcp_listeners_.empty();
+  for (const auto& listener : tcp_listeners_) turned_away = listener->turn_away() && turned_away;
+  tcp_closes_at_ = turned_away ? now() + kHandshakeTime : now();
+}
+
+void Pooler::Impl::close_tcp_if_due() {
+  if (now() < tcp_closes_at_) return lower(tcp_closes_at_);
+  tcp_closes_at_ = kNever;
+  for (const auto& listener : tcp_listeners_) listener->accept_waiting();
+  tcp_listeners_.clear();
+}
+
+bool Pooler::Impl::somebody_logs_in_over_tcp() const noexcept {
+  for (const Client* client = logging_in_.front(); client;
+       client = List<Client, &Client::login_hook>::next(*client)) {
+    const session::ClientState state = client->session.state();
+    if (state != session::ClientState::startup && state != session::ClientState::authenticating)
+      continue;
+    const io::Transport* transport = client->session.transport();
+    if (transport && transport->peer().kind == io::Address::Kind::tcp) return true;
+  }
+  return false;
+}
+
 void Pooler::Impl::begin_shutdown(Shutdown how) {
   shutting_down_ = how;
   switch (how) {
@@ -269,7 +296,7 @@ void Pooler::Impl::begin_shutdown(Shutdown how) {
       break;
   }
   // The Unix socket stays: the console can be reached to the end.
-  tcp_listeners_.clear();
+  leave_tcp();
   if (how != Shutdown::wait_for_servers) return;
   paused_ = true;
   for (const auto& [name, database] : databases_) {

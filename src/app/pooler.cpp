@@ -52,7 +52,8 @@ Pooler::Impl::Impl(const Parts& parts)
       secret_(auth::ServerSecret::draw(parts.random)),
       login_context_{parts.random, secret_, salted_passwords_, auth::kScramIterations},
       world_(*this),
-      canceller_(parts.dialer, *this) {}
+      canceller_(parts.dialer, *this),
+      peers_(parts.dialer, parts.log) {}
 
 Pooler::Impl::~Impl() {
   tcp_listeners_.clear();
@@ -100,6 +101,16 @@ Status Pooler::Impl::start() {
     listeners.push_back(std::move(*listener));
     return true;
   };
+  for (io::Network::Inherited& passed : parts_.network.inherited(*this)) {
+    log().log(concat({"listening on ", passed.listener->name(), " (from the service manager)"}));
+    const bool tcp = passed.kind == io::Address::Kind::tcp;
+    (tcp ? tcp_listeners_ : unix_listeners_).push_back(std::move(passed.listener));
+  }
+  if (!tcp_listeners_.empty() || !unix_listeners_.empty()) {
+    log().warning("the service manager opened the sockets: listen_addr and unix_socket_dir are "
+                  "ignored");
+    return {};
+  }
   const auto port = static_cast<std::uint16_t>(settings_->listen_port);
   for (const std::string_view host : split(settings_->listen_addr, ',')) {
     if (!host.empty())
@@ -142,6 +153,7 @@ void Pooler::request_reload() noexcept { impl_->request_reload(); }
 void Pooler::pause_all() noexcept { impl_->request_pause(true); }
 void Pooler::resume_all() noexcept { impl_->request_pause(false); }
 void Pooler::request_shutdown(Shutdown how) noexcept { impl_->request_shutdown(how); }
+std::string Pooler::take_stats_line() noexcept { return impl_->take_stats_line(); }
 bool Pooler::finished() const noexcept { return impl_->finished(); }
 Time Pooler::turn() noexcept { return impl_->turn(); }
 admin::World& Pooler::world() noexcept { return impl_->world(); }

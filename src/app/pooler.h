@@ -66,6 +66,8 @@ class Pooler final : public io::Turner {
   void resume_all() noexcept;
   /// A second request while one waits ends the process at once.
   void request_shutdown(Shutdown how) noexcept;
+  /// The statistics of the period that has ended since this was asked last; empty when none has.
+  std::string take_stats_line() noexcept;
   /// Nothing is left to do: stop the loop, the process may end.
   bool finished() const noexcept;
 

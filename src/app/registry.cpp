@@ -71,7 +71,9 @@ void Pooler::Impl::adopt(std::shared_ptr<const config::Settings> fresh) {
   settings_ = std::move(fresh);
   login_context_.scram_iterations = static_cast<std::uint32_t>(settings_->scram_iterations);
   for (const auto& [name, node] : nodes_) node->connections.max = settings_->max_node_connections;
+  peers_.configure(*settings_);
   apply_databases();
+  say_what_is_not_kept();
   for (const auto& cluster : clusters_) cluster->configure(*settings_);
   clients_have_deadlines_ = clients_have_deadlines();
   next_deadline_ = Time{};
@@ -304,13 +306,47 @@ PoolEntry& Pooler::Impl::pool_for(DatabaseEntry& database, const std::string& us
   return pool;
 }
 
+/// Other processes serve the same clients, and what is written through them is not known here.
+bool Pooler::Impl::others_write_too() const noexcept {
+  return settings_->so_reuseport || settings_->peer_id > 0 || !settings_->peers.empty();
+}
+
+/// A level that rests on having seen all writes can only be kept by asking the primary.
+config::ConsistencyLevel Pooler::Impl::level_kept(config::ConsistencyLevel asked) const noexcept {
+  using enum config::ConsistencyLevel;
+  if (!others_write_too()) return asked;
+  switch (asked) {
+    case table:
+    case session:
+    case window:
+    case pin:
+      return latest;
+    case eventual:
+    case latest:
+    case primary:
+      return asked;
+  }
+  return latest;
+}
+
+/// Once, not with each reload.
+void Pooler::Impl::say_what_is_not_kept() {
+  const bool concerned = std::any_of(databases_.begin(), databases_.end(), [&](const auto& each) {
+    const auto asked = config::read_consistency(*settings_, each.second->line, nullptr);
+    return each.second->cluster && level_kept(asked) != asked;
+  });
+  if (concerned && !said_what_is_not_kept_)
+    log().warning(concat({kNotKept, "; read_consistency = eventual reads on replicas"}));
+  said_what_is_not_kept_ = concerned;
+}
+
 void Pooler::Impl::configure_pool(PoolEntry& pool) {
   const config::Settings& all = *settings_;
   const config::Database& line = pool.database.line;
   const config::User* user = all.find_user(pool.context.user);
   session::PoolContext& context = pool.context;
   context.mode = config::pool_mode(all, line, user);
-  context.policy.level = config::read_consistency(all, line, user);
+  context.policy.level = level_kept(config::read_consistency(all, line, user));
   context.policy.max_replica_lag = config::max_replica_lag(all, line);
   context.policy.split = pool.database.cluster != nullptr && config::is_split(all, line, user);
   pool.apply_snapshot();

@@ -41,8 +41,10 @@ Time Pooler::Impl::turn() noexcept {
   }
   if (!cancel_requests_.empty()) answer_cancels();
   if (canceller_.under_way() > 0) next = std::min(next, canceller_.turn(at));
+  if (peers_.busy()) next = std::min(next, peers_.turn(at));
   for (const auto& cluster : clusters_) next = std::min(next, cluster->capture_if_due(at));
   if (at >= next_deadline_) deadlines();
+  if (tcp_closes_at_ != kNever) close_tcp_if_due();
   reap();
   if (world_.busy())
     world_.turn();  // The last server that a pause waits for may have gone just now.
@@ -117,14 +119,13 @@ void Pooler::Impl::pump_all() {
 }
 
 void Pooler::Impl::answer_cancels() {
-  for (const CancelRequest& request : cancel_requests_) {
-    // The first half of a client's key is the low half of its id.
-    const auto found = clients_.find(request.pid);
-    if (found == clients_.end() || found->second->session.cancel_key() != request.key) {
-      log().log("failed cancel request: no such client");
+  for (const session::CancelKey& request : cancel_requests_) {
+    Client* const asked = client_of(request);
+    if (!asked) {
+      peers_.pass_on(request, now());
       continue;
     }
-    Client& client = *found->second;
+    Client& client = *asked;
     if (client.is_console) {
       world_.cancel(client);
       continue;
@@ -149,6 +150,15 @@ void Pooler::Impl::answer_cancels() {
       ++server.cancels;
   }
   cancel_requests_.clear();
+}
+
+/// Looked for one by one: requests are rare, and a table of keys would be paid for by every client.
+Client* Pooler::Impl::client_of(const session::CancelKey& key) noexcept {
+  for (Client* client = all_clients_.front(); client;
+       client = List<Client, &Client::all_hook>::next(*client)) {
+    if (client->session.cancel_key().is_of_same_client(key)) return client;
+  }
+  return nullptr;
 }
 
 void Pooler::Impl::cancel_ended(std::uint64_t server_id, bool timed_out) noexcept {
@@ -192,7 +202,7 @@ void Pooler::Impl::finish_if_done() {
       finished_ = servers_.empty();
       break;
     case Shutdown::wait_for_clients:
-      finished_ = client_count_ == 0;
+      finished_ = client_count_ == 0 && tcp_listeners_.empty() && !somebody_logs_in_over_tcp();
       break;
   }
   if (finished_) log().log("server connections dropped, exiting");

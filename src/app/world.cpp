@@ -234,6 +234,7 @@ admin::Lists ConsoleWorld::lists() const {
   lists.databases = static_cast<int>(impl_.databases_.size());
   lists.users = static_cast<int>(users().size());
   lists.peers = static_cast<int>(impl_.settings_->peers.size());
+  lists.peer_pools = static_cast<int>(peer_pools().size());
   for (const auto& [name, database] : impl_.databases_) {
     lists.pools += static_cast<int>(database->pools.size());
     for (const auto& pool : database->pools) {
@@ -247,6 +248,8 @@ admin::Lists ConsoleWorld::lists() const {
   lists.used_clients = static_cast<int>(impl_.all_clients_.size());
   return lists;
 }
+
+std::vector<admin::PeerPoolRow> ConsoleWorld::peer_pools() const { return impl_.peers_.rows(); }
 
 admin::State ConsoleWorld::state() const { return {.paused = impl_.paused_, .suspended = false}; }
 
@@ -290,6 +293,7 @@ std::vector<admin::NodeRow> ConsoleWorld::nodes() const {
         row.system_id = seen->system_id;
         row.weight = seen->weight;
         row.reason = !seen->excluded.empty() ? seen->excluded : seen->last_error;
+        if (row.reason.empty() && impl_.said_what_is_not_kept_) row.reason = kNotKept;
         if (seen->role == routing::Role::down)
           row.health = "down";
         else if (!seen->excluded.empty())
@@ -337,6 +341,7 @@ std::vector<std::pair<std::string, std::string>> ConsoleWorld::facts() const {
           {"uptime_seconds", std::to_string(uptime)},
           {"config_file", impl_.path_},
           {"clusters", std::to_string(impl_.clusters_.size())},
+          {"token_store", impl_.others_write_too() ? concat({"local: ", kNotKept}) : "local"},
           {"cancel_requests_under_way", std::to_string(impl_.canceller_.under_way())}};
 }
 
@@ -354,7 +359,8 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     facts.statements = static_cast<std::uint32_t>(meaning->statements.size());
     facts.learned = database->learned.contains(meaning->shape);
     routing::Policy policy;
-    policy.level = config::read_consistency(*impl_.settings_, database->line, nullptr);
+    policy.level = impl_.level_kept(
+        config::read_consistency(*impl_.settings_, database->line, nullptr));
     policy.max_replica_lag = config::max_replica_lag(*impl_.settings_, database->line);
     policy.split = config::is_split(*impl_.settings_, database->line, nullptr);
     if (policy.level == config::ConsistencyLevel::table) {

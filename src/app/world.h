@@ -13,6 +13,11 @@
 
 namespace pgweir::app {
 
+/// Shown beside the nodes while the levels that follow writes can't be kept.
+inline constexpr std::string_view kNotKept =
+    "several processes, each knows its own writes only: levels table, session, window and pin read "
+    "on the primary";
+
 struct Client;
 struct DatabaseEntry;
 struct Server;
@@ -59,6 +64,7 @@ class ConsoleWorld final : public admin::World {
   std::vector<admin::UserRow> users() const override;
   std::vector<admin::StatsRow> stats() const override;
   admin::Lists lists() const override;
+  std::vector<admin::PeerPoolRow> peer_pools() const override;
   admin::State state() const override;
   std::vector<admin::MemoryRow> memory() const override;
   std::vector<admin::NodeRow> nodes() const override;

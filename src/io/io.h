@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -92,6 +93,11 @@ class Listener {
   virtual ~Listener() = default;
   /// "127.0.0.1:6432" or "unix:/tmp/.s.PGSQL.6432", for the log.
   virtual std::string name() const = 0;
+  /// Before it is closed without a loss: nobody new gets in here any more, who is on the way still arrives. Newcomers
+  /// are taken by another process on the same port. False where that can't be done: close it at once.
+  virtual bool turn_away() noexcept { return false; }
+  /// Accepts all who stand in the queue now. Closing would reset them.
+  virtual void accept_waiting() noexcept {}
 };
 
 class Network {
@@ -99,6 +105,16 @@ class Network {
   virtual ~Network() = default;
   /// Listens until the Listener is destroyed. An error names the address and the cause.
   virtual Result<std::unique_ptr<Listener>> listen(const Address& address, Acceptor& acceptor) = 0;
+
+  struct Inherited {
+    Address::Kind kind;
+    std::unique_ptr<Listener> listener;
+  };
+  /// The listening sockets that whoever started the process opened for it (socket activation); to be asked once.
+  virtual std::vector<Inherited> inherited(Acceptor& acceptor) {
+    (void)acceptor;
+    return {};
+  }
 };
 
 class Clock {

@@ -1,11 +1,13 @@
 #include "net/log_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 #include "base/text.h"
@@ -71,6 +73,26 @@ std::string log_line(std::string_view time, int pid, LogLevel level, std::string
   return line;
 }
 
+bool is_journal() noexcept {
+  const char* stream = ::getenv("JOURNAL_STREAM");  // "8:31415": device and inode
+  if (!stream) return false;
+  struct stat here {};
+  if (::fstat(STDERR_FILENO, &here) != 0) return false;
+  // Somebody in between may have led it elsewhere, so that the variable alone proves nothing.
+  return concat({std::to_string(here.st_dev), ":", std::to_string(here.st_ino)}) == stream;
+}
+
+std::string journal_lines(LogLevel level, std::string_view message) {
+  const std::string prefix = concat({"<", std::to_string(syslog_priority(level)), ">"});
+  std::string lines = prefix;
+  for (const char c : message) {
+    lines += c;
+    if (c == '\n') lines += prefix + '\t';
+  }
+  lines += '\n';
+  return lines;
+}
+
 LogFile::~LogFile() {
   if (syslog_open_) ::closelog();
 }
@@ -122,10 +144,14 @@ bool LogFile::wants(LogLevel level) const noexcept {
 
 void LogFile::write(LogLevel level, std::string_view message) noexcept {
   if (!wants(level)) return;
+  const auto put = [](int fd, const std::string& text) {
+    // A log that can't be written is no reason to stop serving, and there is nobody to tell.
+    if (::write(fd, text.data(), text.size()) < 0) errno = 0;
+  };
   const std::string line = log_line(time_of_day(), ::getpid(), level, message);
-  // A log that can't be written is no reason to stop serving, and there is nobody to tell.
-  if (options_.to_stderr && ::write(STDERR_FILENO, line.data(), line.size()) < 0) errno = 0;
-  if (file_ && ::write(file_.get(), line.data(), line.size()) < 0) errno = 0;
+  if (options_.to_stderr)
+    put(STDERR_FILENO, stderr_is_journal_ ? journal_lines(level, message) : line);
+  if (file_) put(file_.get(), line);
   if (syslog_open_) {
     ::syslog(syslog_priority(level), "%.*s", static_cast<int>(message.size()), message.data());
   }

@@ -22,7 +22,14 @@ struct LogOptions {
   bool operator==(const LogOptions&) const = default;
 };
 
-/// Lines as PgBouncer's: `2026-11-29 20:38:14.973 UTC [pid] LEVEL message`.
+/// Whether standard error leads to systemd's journal, which keeps time and pid itself and takes the
+/// priority from a line's beginning.
+bool is_journal() noexcept;
+/// What the journal is given: "<4>message", and the same before every further line of it.
+std::string journal_lines(LogLevel level, std::string_view message);
+
+/// Lines as PgBouncer's: `2026-11-29 20:38:14.973 UTC [pid] LEVEL message`; the journal's own form when
+/// standard error leads there.
 class LogFile final : public Log {
  public:
   LogFile() = default;
@@ -42,6 +49,7 @@ class LogFile final : public Log {
   std::string_view time_of_day() noexcept;
 
   LogOptions options_;
+  const bool stderr_is_journal_ = is_journal();
   Fd file_;
   bool syslog_open_ = false;
   /// The local time up to the second: made once for all lines of that second.

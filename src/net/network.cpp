@@ -1,6 +1,8 @@
 #include "net/network.h"
 
+#include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,6 +12,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 
 #include "base/text.h"
 #include "net/handle.h"
@@ -63,9 +66,33 @@ class ListeningSocket {
 
   const io::Address& address() const noexcept { return address_; }
 
+  /// The system no longer answers who knocks here. Such a client knocks again after a second, and by
+  /// then this socket is closed and the system hands him to another process on the port. To close
+  /// at once would reset those whose handshake is under way.
+  bool turn_away() noexcept {
+    // The packet begins with the TCP header: byte 13 holds the flags, SYN is 0x02, ACK 0x10.
+    sock_filter drop_new[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
+                              BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x12),
+                              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x02, 0, 1),
+                              BPF_STMT(BPF_RET | BPF_K, 0),
+                              BPF_STMT(BPF_RET | BPF_K, 0xffffffff)};
+    const sock_fprog program{sizeof drop_new / sizeof drop_new[0], drop_new};
+    if (setsockopt(socket_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
+      return false;
+    const int off = 0;  // Who has been let wait for his first bytes is let in now.
+    (void)setsockopt(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &off, sizeof off);
+    return true;
+  }
+
+  void accept_waiting() noexcept {
+    for (int accepts = 0; accepts < kLastAcceptsMax && accept_one(); ++accepts) {
+    }
+  }
+
  private:
   /// Bounded, so that a storm of new clients does not starve those who are in.
   static constexpr int kAcceptsMax = 64;
+  static constexpr int kLastAcceptsMax = 10'000;
   static constexpr std::uint64_t kPauseMs = 500;
 
   void resume() noexcept {
@@ -75,19 +102,23 @@ class ListeningSocket {
   }
 
   void accept_some() noexcept {
-    for (int accepts = 0; accepts < kAcceptsMax; ++accepts) {
-      SocketAddress from;
-      from.size = sizeof from.storage;
-      Fd socket(::accept4(socket_.get(), from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (socket) {
-        complained_ = false;
-        knock(std::move(socket), from);
-        continue;
-      }
-      if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) rest(errno);
-      return;
+    for (int accepts = 0; accepts < kAcceptsMax && accept_one(); ++accepts) {
     }
+  }
+
+  /// False when there is nothing more to accept now.
+  bool accept_one() noexcept {
+    SocketAddress from;
+    from.size = sizeof from.storage;
+    Fd socket(::accept4(socket_.get(), from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      complained_ = false;
+      knock(std::move(socket), from);
+      return true;
+    }
+    if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) return true;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) rest(errno);
+    return false;
   }
 
   void knock(Fd socket, const SocketAddress& from) noexcept {
@@ -171,6 +202,20 @@ class SocketListener final : public io::Listener {
     return names;
   }
 
+  bool turn_away() noexcept override {
+    if (!alone) return false;
+    for (const auto& socket : sockets) {
+      if (!socket->turn_away()) return false;
+    }
+    return true;
+  }
+
+  void accept_waiting() noexcept override {
+    for (const auto& socket : sockets) socket->accept_waiting();
+  }
+
+  /// Other processes have sockets of their own on this port, and this socket is nobody else's.
+  bool alone = false;
   std::unique_ptr<SocketPath> path;
   std::vector<std::unique_ptr<ListeningSocket>> sockets;
 };
@@ -195,6 +240,22 @@ Result<std::vector<SocketAddress>> addresses_to_bind(const io::Address& address)
   std::vector<SocketAddress> out = all_addresses(found, address.port);
   freeaddrinfo(found);
   return out;
+}
+
+/// Directory and port of a Unix socket that somebody else named; its name may have another form.
+io::Address passed_unix_address(const SocketAddress& bound) {
+  io::Address address{.kind = io::Address::Kind::unix_socket, .host = {}, .port = 0};
+  const auto* un = reinterpret_cast<const sockaddr_un*>(&bound.storage);
+  std::string path(un->sun_path, bound.size - offsetof(sockaddr_un, sun_path));
+  if (!path.empty() && path.front() == '\0') path.front() = '@';
+  path = path.c_str();  // A path is followed by a NUL that counts.
+  const std::size_t slash = path.rfind("/.s.PGSQL.");
+  address.host = slash == std::string::npos ? path : path.substr(0, slash);
+  if (slash != std::string::npos) {
+    const char* digits = path.c_str() + slash + std::string_view("/.s.PGSQL.").size();
+    (void)std::from_chars(digits, path.c_str() + path.size(), address.port);
+  }
+  return address;
 }
 
 /// Whether a process answers at that Unix socket.
@@ -231,6 +292,7 @@ Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& a
   }
   Result<std::vector<SocketAddress>> addresses = addresses_to_bind(address);
   if (!addresses) return addresses.error();
+  listener->alone = listening_.reuse_port;
   std::vector<Error> refused;
   for (const SocketAddress& candidate : *addresses) {
     Result<Fd> socket = open_tcp(candidate);
@@ -249,6 +311,36 @@ Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& a
   // A machine without IPv6 is no reason not to serve IPv4.
   for (const Error& error : refused) log_.warning(error.text());
   return std::unique_ptr<io::Listener>(std::move(listener));
+}
+
+std::vector<io::Network::Inherited> SocketNetwork::inherited(io::Acceptor& acceptor) {
+  std::vector<Inherited> listeners;
+  for (Fd& socket : std::exchange(passed_, {})) {
+    SocketAddress bound;
+    bound.size = sizeof bound.storage;
+    int type = 0;
+    int listens = 0;
+    socklen_t size = sizeof type;
+    const bool usable =
+        getsockname(socket.get(), bound.get(), &bound.size) == 0 &&
+        (bound.family() == AF_INET || bound.family() == AF_INET6 || bound.family() == AF_UNIX) &&
+        getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
+        getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+        ::fcntl(socket.get(), F_SETFL, O_NONBLOCK) == 0;
+    if (!usable) {
+      log_.warning(concat({"descriptor ", std::to_string(socket.get()),
+                           " from the service manager is not used: expected a listening stream "
+                           "socket, TCP or Unix"}));
+      continue;
+    }
+    io::Address address = to_address(bound);
+    if (address.kind == io::Address::Kind::unix_socket) address = passed_unix_address(bound);
+    auto listener = std::make_unique<SocketListener>();
+    listener->sockets.push_back(std::make_unique<ListeningSocket>(
+        loop_, log_, accepted_, acceptor, std::move(socket), address));
+    listeners.push_back({address.kind, std::move(listener)});
+  }
+  return listeners;
 }
 
 Result<Fd> SocketNetwork::open_tcp(const SocketAddress& address) const {

@@ -36,6 +36,10 @@ class SocketNetwork final : public io::Network {
   Result<std::unique_ptr<io::Listener>> listen(const io::Address& address,
                                                io::Acceptor& acceptor) override;
 
+  /// Sockets that the process was started with: see take_passed_sockets() in process.h.
+  void pass(std::vector<Fd> sockets) { passed_ = std::move(sockets); }
+  std::vector<Inherited> inherited(io::Acceptor& acceptor) override;
+
  private:
   Result<Fd> open_tcp(const SocketAddress& address) const;
   Result<Fd> open_unix(const io::Address& address) const;
@@ -44,6 +48,7 @@ class SocketNetwork final : public io::Network {
   Log& log_;
   ListenOptions listening_;
   SocketOptions accepted_;
+  std::vector<Fd> passed_;
 };
 
 }  // namespace pgweir::net

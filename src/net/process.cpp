@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
@@ -110,6 +111,23 @@ DescriptorLimit raise_descriptor_limit() noexcept {
     if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
   return {limit.rlim_cur, limit.rlim_max};
+}
+
+std::vector<Fd> take_passed_sockets() {
+  constexpr int kFirst = 3;  // after the standard streams, says systemd
+  constexpr int kPassedMax = 1000;
+  const auto number = [](const char* name) {
+    const char* text = ::getenv(name);
+    return text ? std::atoi(text) : 0;
+  };
+  const bool for_us = number("LISTEN_PID") == ::getpid();
+  const int count = for_us ? std::min(number("LISTEN_FDS"), kPassedMax) : 0;
+  for (const char* name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) ::unsetenv(name);
+  std::vector<Fd> sockets;
+  for (int fd = kFirst; fd < kFirst + count; ++fd) {
+    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0) sockets.emplace_back(fd);
+  }
+  return sockets;
 }
 
 void ignore_broken_pipes() noexcept { (void)::signal(SIGPIPE, SIG_IGN); }

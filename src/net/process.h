@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "net/socket.h"
 
 namespace pgweir::net {
 
@@ -47,6 +49,10 @@ struct DescriptorLimit {
   std::uint64_t hard = 0;
 };
 DescriptorLimit raise_descriptor_limit() noexcept;
+
+/// The sockets that systemd opened for us (LISTEN_FDS); empty when it did not. Call it before
+/// daemonize(), which changes our pid, and only once: the environment forgets them.
+std::vector<Fd> take_passed_sockets();
 
 /// Writing to a connection that is gone must be an error, not the end.
 void ignore_broken_pipes() noexcept;

@@ -158,7 +158,7 @@ void ClientSession::authenticated() {
   scratch_.clear();
   protocol::append_auth_ok(scratch_);
   console_->append_welcome(scratch_);
-  protocol::append_backend_key(scratch_, cancel_pid(), cancel_key_);
+  protocol::append_backend_key(scratch_, cancel_key_.pid, cancel_key_.key);
   protocol::append_ready(scratch_, 'I');
   transport_->send(scratch_);
 }
@@ -171,7 +171,7 @@ void ClientSession::welcome() {
     const std::string* own = settings_->find(name);
     protocol::append_parameter_status(scratch_, name, own ? *own : value);
   }
-  protocol::append_backend_key(scratch_, cancel_pid(), cancel_key_);
+  protocol::append_backend_key(scratch_, cancel_key_.pid, cancel_key_.key);
   if (!hub_.settings().login_notify_message.empty()) {
     protocol::append_notice(scratch_, "NOTICE", "00000", hub_.settings().login_notify_message);
   }

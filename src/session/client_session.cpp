@@ -16,7 +16,7 @@ constexpr std::size_t kStalledInputMax = 64U << 10;
 ClientSession::ClientSession(Hub& hub, ClientId id, std::unique_ptr<io::Door> door)
     : hub_(hub),
       id_(id),
-      cancel_key_(hub.random().next_u32()),
+      cancel_key_(CancelKey::draw(hub.random(), hub.settings().peer_id)),
       settings_(hub.interner().empty()),
       startup_settings_(settings_),
       connected_at_(hub.now()),

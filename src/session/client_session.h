@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "io/io.h"
 #include "routing/decide.h"
+#include "session/cancel_key.h"
 #include "session/client_state.h"
 #include "session/hub.h"
 #include "session/owed.h"
@@ -56,8 +57,7 @@ class ClientSession final : public io::TransportUser {
 
   ClientState state() const noexcept { return state_; }
   ClientId id() const noexcept { return id_; }
-  std::uint32_t cancel_pid() const noexcept { return static_cast<std::uint32_t>(id_.value); }
-  std::uint32_t cancel_key() const noexcept { return cancel_key_; }
+  const CancelKey& cancel_key() const noexcept { return cancel_key_; }
   PoolContext* pool() const noexcept { return pool_; }
   ServerSession* server() const noexcept { return server_; }
   Console* console() const noexcept { return console_.get(); }
@@ -213,7 +213,7 @@ class ClientSession final : public io::TransportUser {
 
   Hub& hub_;
   ClientId id_;
-  std::uint32_t cancel_key_ = 0;
+  CancelKey cancel_key_;
   ClientState state_ = ClientState::startup;
   char status_ = 'I';                 ///< as the last ReadyForQuery of a primary said
   bool holding_ = false;
