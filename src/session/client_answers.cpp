@@ -71,8 +71,9 @@ void ClientSession::note_failure() {
   if (!writes_.empty() && (may_commit_ || several_in_flight_ || ddl_in_flight_)) mark_writes();
 }
 
-/// What follows is data of the unit under way, not another unit; some of it may have been looked at already.
-void ClientSession::on_copy_in() {
+/// What follows belongs to the unit under way (data of a COPY, the Sync behind an error) and is not another unit; some of it may
+/// have been looked at already.
+void ClientSession::look_anew() {
   if (looking_ahead_) {
     looking_ahead_ = false;
     examined_ = 0;
@@ -93,8 +94,11 @@ bool ClientSession::on_its_way_back() const noexcept {
 }
 
 void ClientSession::on_unit_skipped() {
-  if (in_flight_ > 0) --in_flight_;
+  ENSURE(in_flight_ > 0);
+  // The Sync that ends the unit may be on its way already, or wait here for an answer that will not come.
+  if (--in_flight_ > 0) return;
   unit_open_ = true;
+  look_anew();
 }
 
 void ClientSession::on_ready(ServerSession& server, char status) {

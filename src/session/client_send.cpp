@@ -44,6 +44,14 @@ void ClientSession::forget_statement(std::string_view name) {
   }
 }
 
+void ClientSession::restore_statement(std::string_view name, StatementRef statement) {
+  if (name.empty()) {
+    unnamed_ = std::move(statement);
+  } else {
+    statements_.insert_or_assign(std::string(name), std::move(statement));
+  }
+}
+
 void ClientSession::bind(ServerSession& server, const routing::Route& route) {
   server.bind(*this);
   begin_on(server, route);
@@ -163,6 +171,10 @@ bool ClientSession::next_unit_waits(Bytes input) {
 
 /// Too long to be looked at: it may do anything.
 void ClientSession::begin_long_message(char type, std::uint64_t size) {
+  if (server_->skipping()) {
+    drop_left_ = size;
+    return;
+  }
   pass_left_ = size;
   if (type == kCopyData) return;
   note_opaque();
@@ -203,6 +215,7 @@ void ClientSession::send_message(char type, Bytes message) {
     skip_ = Skip::none;
   }
   if (server_->skipping()) {
+    if (unit_) unit_->query.reset();  // It may have been the class of what is passed over.
     if (type != kSync && type != kTerminate) return;
     server_->sync_sent();
   }
@@ -228,8 +241,9 @@ void ClientSession::send_message(char type, Bytes message) {
     case kCopyData: return server_->send(message);
     case kCopyDone:
     case kCopyFail:
-      server_->copy_in_ended();
-      return server_->send(message);
+      server_->send(message);
+      if (!server_->copying_in()) return expect(Answer::copy_end, Fate::invent);
+      return server_->copy_in_ended();
     case kTerminate: return end(Error("client close request"));
     default: return protocol_violation(concat({"invalid frontend message type ", std::to_string(static_cast<int>(type))}));
   }
@@ -381,8 +395,9 @@ void ClientSession::send_close(Bytes message) {
     return server_->expect(Answer::close);
   }
   // The statement itself is shared and stays on the server.
+  StatementRef statement = find_statement(target->name);
   forget_statement(target->name);
-  expect(Answer::close, Fate::invent);
+  expect(Answer::close, Fate::invent, std::move(statement), std::string(target->name));
 }
 
 void ClientSession::send_execute(Bytes message) {

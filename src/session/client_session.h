@@ -96,7 +96,7 @@ class ClientSession final : public io::TransportUser {
   bool on_error(ServerSession& server, const protocol::ErrorFields& fields);
   void note_failure();
   void tell_restored();
-  void on_copy_in();
+  void look_anew();
   /// True when it says why the client loses its connection too: it is passed on then.
   bool on_unasked_error(ServerSession& server);
   void on_ready(ServerSession& server, char status);
@@ -113,6 +113,8 @@ class ClientSession final : public io::TransportUser {
   void on_server_lost(ServerSession& server, const Error& why);
   /// The Parse that gave the client this name failed.
   void forget_statement(std::string_view name);
+  /// The Close of this name was passed over.
+  void restore_statement(std::string_view name, StatementRef statement);
   /// A CancelRequest of this client is on its way to the server: its 57014 is the client's to see.
   void cancel_asked() noexcept { cancel_asked_ = true; }
 

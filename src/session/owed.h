@@ -24,6 +24,7 @@ enum class Answer : std::uint8_t {
   sync,                ///< Z
   function_call,       ///< V, then Z
   flush,               ///< nothing: everything before it has been answered
+  copy_end,            ///< nothing: the end of a COPY that the server has not begun yet
 };
 
 enum class Fate : std::uint8_t {
@@ -40,8 +41,8 @@ struct Owed {
   Answer answer = Answer::query;
   Fate fate = Fate::forward;
   Errand errand = Errand::none;
-  StatementRef statement;  ///< of parse and of our own close
-  std::string text;        ///< parse: the client's name for it; replace: SQLSTATE and error text
+  StatementRef statement;  ///< of parse and close
+  std::string text;        ///< parse, close: the client's name for it; replace: SQLSTATE and error text
 };
 
 /// A ring that grows. What is in it is bounded by the unit buffer: each entry stands for a message that was sent.

@@ -185,7 +185,7 @@ bool ServerSession::on_message(char type, Bytes message) {
       copying_in_ = true;
       drop_syncs_of_copy();
       end_hold();
-      if (client_) client_->on_copy_in();
+      if (client_) client_->look_anew();
       return forward;
     case kParameterDescription:
     case kFunctionCallResponse:
@@ -299,29 +299,62 @@ bool ServerSession::on_parameter(Bytes body) {
 /// After an error in the extended protocol the server skips everything up to the next Sync; whether a Flush to a replica was
 /// among it.
 bool ServerSession::drop_until_sync() {
+  std::size_t skipped = 0;
+  while (skipped < owed_.size() && owed_[skipped].answer != Answer::sync) ++skipped;
+  // From the last to the first: of several that concern one name, the first tells how it stays.
+  for (std::size_t i = skipped; i-- > 0;) take_back(owed_[i]);
   bool flush_skipped = false;
-  while (!owed_.empty() && owed_.front().answer != Answer::sync) {
-    Owed& gone = owed_.front();
-    if (gone.answer == Answer::parse && gone.statement && gone.fate != Fate::invent) {
-      prepared_.remove(*gone.statement);
-      if (unnamed_ == gone.statement) unnamed_.reset();
-    }
-    if (gone.answer == Answer::parse && gone.fate != Fate::swallow && client_) client_->forget_statement(gone.text);
-    // Our Close was skipped, so the statement is still there.
-    if (gone.answer == Answer::close && gone.fate == Fate::swallow && gone.statement) prepared_.add(gone.statement);
-    if (gone.answer == Answer::query && client_) client_->on_unit_skipped();
-    flush_skipped = flush_skipped || gone.answer == Answer::flush;
+  for (; skipped > 0; --skipped) {
+    flush_skipped = flush_skipped || owed_.front().answer == Answer::flush;
     owed_.pop();
   }
   return flush_skipped && owed_.empty();
 }
 
-/// A server in copy mode ignores Sync: those that went out behind the COPY get no answer.
+/// The message has failed or was passed over: what was taken for granted when it was sent is not so.
+void ServerSession::take_back(const Owed& skipped) {
+  const StatementRef& statement = skipped.statement;
+  switch (skipped.answer) {
+    case Answer::parse:
+      if (statement && skipped.fate != Fate::invent) {
+        prepared_.remove(*statement);
+        if (unnamed_ == statement) unnamed_.reset();
+      }
+      if (skipped.fate != Fate::swallow && client_) client_->forget_statement(skipped.text);
+      return;
+    case Answer::close:
+      if (!statement) return;
+      if (skipped.fate == Fate::swallow) {
+        prepared_.add(statement);
+      } else if (client_) {
+        client_->restore_statement(skipped.text, statement);
+      }
+      return;
+    case Answer::query:
+    case Answer::function_call:
+      if (client_) client_->on_unit_skipped();
+      return;
+    case Answer::bind:
+    case Answer::describe_statement:
+    case Answer::describe_portal:
+    case Answer::execute:
+    case Answer::sync:
+    case Answer::flush:
+    case Answer::copy_end: return;
+  }
+}
+
+/// A server in copy mode ignores Sync: those that went out between the COPY and the end of its data get no answer.
 void ServerSession::drop_syncs_of_copy() {
-  for (std::size_t i = owed_.size(); i-- > 1;) {
-    if (owed_[i].answer != Answer::sync) continue;
+  for (std::size_t i = 1; i < owed_.size() && copying_in_;) {
+    const Answer answer = owed_[i].answer;
+    if (answer == Answer::copy_end) copying_in_ = false;  // All of the data was sent ahead.
+    if (answer != Answer::sync && answer != Answer::copy_end) {
+      ++i;
+      continue;
+    }
     owed_.erase(i);
-    if (client_) client_->on_unit_skipped();
+    if (answer == Answer::sync && client_) client_->on_unit_skipped();
   }
 }
 
@@ -333,7 +366,8 @@ void ServerSession::give_invented() {
     switch (answer) {
       case Answer::parse: protocol::append_parse_complete(scratch_); break;
       case Answer::close: protocol::append_close_complete(scratch_); break;
-      case Answer::flush: break;
+      case Answer::flush:
+      case Answer::copy_end: break;
       case Answer::bind:
       case Answer::describe_statement:
       case Answer::describe_portal:
@@ -347,7 +381,7 @@ void ServerSession::give_invented() {
     flush_run();
     if (answer == Answer::flush) {
       client_->on_flush_answered(*this);
-    } else {
+    } else if (!scratch_.empty()) {
       client_->deliver(scratch_);
     }
   }

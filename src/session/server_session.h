@@ -127,6 +127,7 @@ class ServerSession final : public io::TransportUser {
   bool on_completion(char type, Bytes body);
   bool on_parameter(Bytes body);
   bool drop_until_sync();
+  void take_back(const Owed& skipped);
   void drop_syncs_of_copy();
   void give_invented();
   void settle() {
