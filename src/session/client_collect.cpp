@@ -21,18 +21,14 @@ constexpr std::uint64_t kWholeSizeMax = 32U << 10;
 
 }  // namespace
 
-/// The size of the message at the front of `input`; nullopt: not known yet, or the client broke the protocol.
-std::optional<std::uint64_t> ClientSession::message_size(Bytes input) {
-  const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
-  if (!size) {
-    starving_ = true;
-    return std::nullopt;
-  }
-  if (*size < protocol::kHeaderSize || *size > static_cast<std::uint64_t>(hub_.settings().max_packet_size)) {
+/// A message whose size is not there yet, or can't be.
+std::nullopt_t ClientSession::refuse_size(bool known) {
+  if (known) {
     close(Error("08P01", "bad packet header"));
-    return std::nullopt;
+  } else {
+    starving_ = true;
   }
-  return size;
+  return std::nullopt;
 }
 
 std::size_t ClientSession::collect(Bytes input) {

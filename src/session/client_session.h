@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "io/io.h"
+#include "protocol/framer.h"
 #include "routing/decide.h"
 #include "session/cancel_key.h"
 #include "session/client_state.h"
@@ -158,7 +159,15 @@ class ClientSession final : public io::TransportUser {
     for_primary,  ///< whatever comes, it is the primary's
     whole,        ///< to be routed as it is
   };
-  std::optional<std::uint64_t> message_size(Bytes input);
+  /// The size of the message at the front of `input`; nullopt: not known yet, or the client broke the protocol.
+  std::optional<std::uint64_t> message_size(Bytes input) {
+    const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
+    if (size && *size >= protocol::kHeaderSize && *size <= static_cast<std::uint64_t>(hub_.settings().max_packet_size)) {
+      return size;
+    }
+    return refuse_size(size.has_value());
+  }
+  std::nullopt_t refuse_size(bool known);
   std::size_t collect(Bytes input);
   void begin_unit();
   void unit_complete();

@@ -33,7 +33,7 @@ bool seen_whole(char type) noexcept {
 
 void ServerSession::on_bytes(Bytes bytes) noexcept {
   while (state_ != ServerState::closed) {
-    pass_rows(bytes);
+    if (begins_with_row(bytes)) pass_rows(bytes);
     const std::optional<protocol::Slice> slice = framer_.next(bytes);
     if (!slice) break;
     on_slice(*slice);
@@ -46,6 +46,14 @@ void ServerSession::on_bytes(Bytes bytes) noexcept {
   if (framer_.broken()) lose_protocol("a length that can't be");
 }
 
+bool ServerSession::begins_with_row(Bytes bytes) noexcept {
+  if (bytes.size() < protocol::kHeaderSize) return false;
+  const char type = bytes.front();
+  // What describes the rows is one with them in a simple query; elsewhere it is an answer by itself.
+  return type == kDataRow || type == kCopyData ||
+         (type == kRowDescription && !owed_.empty() && owed_.front().answer == Answer::query);
+}
+
 /// Takes whole rows off the front of `bytes` that go to the client as they are. Only the shortest way for what most of all
 /// answers consist of: on_slice() would do the same.
 void ServerSession::pass_rows(Bytes& bytes) {
@@ -53,7 +61,7 @@ void ServerSession::pass_rows(Bytes& bytes) {
   const Owed& front = owed_.front();
   if (front.fate != Fate::forward || front.errand != Errand::none) return;
   std::size_t rows = 0;
-  while (bytes.size() - rows >= protocol::kHeaderSize && (bytes[rows] == kDataRow || bytes[rows] == kCopyData)) {
+  for (Bytes rest = bytes; begins_with_row(rest); rest = bytes.substr(rows)) {
     const std::size_t length = load_u32(bytes.data() + rows + 1);
     if (length < 4 || length >= bytes.size() - rows) break;
     rows += 1 + length;

@@ -119,6 +119,7 @@ class ServerSession final : public io::TransportUser {
   void became_idle();
 
   // server_answers.cpp: `message` is on the wire as it came; true means that the client gets it.
+  bool begins_with_row(Bytes bytes) noexcept;
   void pass_rows(Bytes& bytes);
   void on_slice(const protocol::Slice& slice);
   bool on_message(char type, Bytes message);

@@ -51,7 +51,7 @@ class SipHash {
   }
 
  private:
-  void round() noexcept {
+  [[gnu::always_inline]] void round() noexcept {
     v0_ += v1_;
     v1_ = std::rotl(v1_, 13) ^ v0_;
     v0_ = std::rotl(v0_, 32);
