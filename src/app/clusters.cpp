@@ -49,6 +49,7 @@ void Cluster::use_nodes(const std::vector<Node*>& nodes, std::size_t primaries) 
                                                 std::move(watched),
                                                 login_.value_or(monitor::Login{}), options_);
   identity_base_ = identity_;
+  waited_for_ = false;  // Told to the new one in the next turn.
   take_view();
 }
 
@@ -120,6 +121,28 @@ void Cluster::take_view() {
     identity_ = view_->identity;
   }
   changed_ = true;
+  say_primary();
+}
+
+/// One line when writes begin to wait because every node that answers is a standby.
+void Cluster::say_primary() {
+  const auto& nodes = view_->nodes;
+  const bool known = std::none_of(nodes.begin(), nodes.end(), [](const routing::NodeView& node) {
+    return node.role == routing::Role::unknown;
+  });
+  const bool some_up = std::any_of(nodes.begin(), nodes.end(), [](const routing::NodeView& node) {
+    return node.role == routing::Role::replica;
+  });
+  const bool missing = known && some_up && !view_->primary;
+  if (missing == primary_missing_) return;
+  primary_missing_ = missing;
+  std::string names;
+  for (const DatabaseEntry* database : databases_) names += concat({names.empty() ? "" : ", ", database->name});
+  if (missing) {
+    parts_.log.warning(concat({"no node of database ", names, " is a primary: writes wait for one"}));
+  } else if (view_->primary) {
+    parts_.log.log(concat({"database ", names, " has a primary again: ", view_->find(view_->primary)->name}));
+  }
 }
 
 Time Cluster::load_catalogs(Time now) {
@@ -155,7 +178,23 @@ void Cluster::ddl_ended(DatabaseEntry& database) noexcept {
   found->second.loader->ddl_ended();
 }
 
+/// There is none, or it is down, and clients wait.
+bool Cluster::primary_missed() const noexcept {
+  const routing::NodeView* primary = view_->find(view_->primary);
+  if (primary && primary->role != routing::Role::down) return false;
+  return std::any_of(databases_.begin(), databases_.end(), [](const DatabaseEntry* database) {
+    return std::any_of(database->pools.begin(), database->pools.end(), [](const auto& pool) {
+      return pool->seats.waiting() > 0 || !pool->welcoming.empty();
+    });
+  });
+}
+
 Time Cluster::capture_if_due(Time now) {
+  const bool missed = primary_missed();
+  if (std::exchange(waited_for_, missed) != missed) {
+    monitor_->want_fast(missed);
+    if (missed) next_ = now;
+  }
   if (!view_->primary) return next_;
   const Time due = pacer_.next(now, log_.pending());
   if (due > now) return std::min(next_, due);

@@ -61,7 +61,8 @@ class Cluster final : private monitor::CaptureUser {
   void turn(Time now);
   /// Whether view() is another one than when this was asked last.
   bool take_change() noexcept { return std::exchange(changed_, false); }
-  /// Sends a group capture when it is time; answers when turn() wants to be called next.
+  /// At the end of a turn: has nodes asked more often while clients wait for a primary that is
+  /// missing, sends a group capture when it is time; answers when turn() wants to be called next.
   Time capture_if_due(Time now);
 
   /// Null until nodes are given.
@@ -93,7 +94,9 @@ class Cluster final : private monitor::CaptureUser {
   void find_logins();
   void tell_ddl(DatabaseEntry& database, Watched& watched) noexcept;
   Time load_catalogs(Time now);
+  bool primary_missed() const noexcept;
   void take_view();
+  void say_primary();
 
   Parts parts_;
   const ClusterUser& user_;
@@ -109,6 +112,8 @@ class Cluster final : private monitor::CaptureUser {
   routing::ClusterSnapshot view_;
   routing::ClusterSnapshot before_;
   bool changed_ = false;
+  bool primary_missing_ = false;
+  bool waited_for_ = false;
   /// Another set of nodes has another monitor, which counts identities from the start: they are
   /// shifted past the old ones.
   std::uint64_t identity_base_ = 0;

@@ -152,6 +152,8 @@ class Pooler::Impl final : public session::Hub,
   void wants_pump(PoolEntry& pool) noexcept {
     if (!List<PoolEntry, &PoolEntry::pump_hook>::linked(pool)) pump_.push_back(pool);
   }
+  bool without_primary(PoolEntry& pool);
+  void open_replica(PoolEntry& pool);
   bool make_room(PoolEntry& pool, const pool::Subpool& on);
   void place(Server& server, pool::Place to) noexcept;
   void logged_in_server(Server& server);
@@ -176,7 +178,7 @@ class Pooler::Impl final : public session::Hub,
   std::string name_of(const Server& server) const;
 
   // registry.cpp
-  Status read_userlist(const config::Settings& settings, auth::Users& into);
+  Result<auth::Users> read_userlist(const config::Settings& settings);
   void apply_databases();
   Status reload();
   void adopt(std::shared_ptr<const config::Settings> fresh);

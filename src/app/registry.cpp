@@ -28,26 +28,21 @@ Status Pooler::Impl::configure(const std::string& path) {
   path_ = path;
   Result<config::Settings> settings = config::load(parts_.files, path);
   if (!settings) return settings.error();
-  auth::Users users;
-  if (Status ok = read_userlist(*settings, users); !ok) return ok;
-  userlist_ = std::move(users);
+  Result<auth::Users> users = read_userlist(*settings);
+  // As with PgBouncer: nobody can log in by it, which is worth a line and not the whole process.
+  if (!users) log().error(users.error().text());
+  userlist_ = users ? std::move(*users) : auth::Users{};
   adopt(std::make_shared<const config::Settings>(std::move(*settings)));
   return {};
 }
 
-Status Pooler::Impl::read_userlist(const config::Settings& settings, auth::Users& into) {
-  if (settings.auth_file.empty()) return {};
+Result<auth::Users> Pooler::Impl::read_userlist(const config::Settings& settings) {
+  if (settings.auth_file.empty()) return auth::Users{};
   const Result<std::string> text = parts_.files.read(settings.auth_file);
-  if (!text) {
-    // As with PgBouncer: nobody can log in by it, which is worth a line and not the whole process.
-    log().error(
-        concat({"could not open auth_file ", settings.auth_file, ": ", text.error().text()}));
-    return {};
-  }
+  if (!text) return Error(concat({"could not open auth_file: ", text.error().text()}));
   auth::Userlist list = auth::parse_userlist(*text, settings.auth_file);
   for (const std::string& warning : list.warnings) log().warning(warning);
-  into = std::move(list.users);
-  return {};
+  return std::move(list.users);
 }
 
 Status Pooler::Impl::reload() {
@@ -56,12 +51,15 @@ Status Pooler::Impl::reload() {
     log().error(concat({"reload failed, the old configuration stays: ", settings.error().text()}));
     return settings.error();
   }
-  auth::Users users;
-  if (Status ok = read_userlist(*settings, users); !ok) return ok;
+  Result<auth::Users> users = read_userlist(*settings);
+  if (!users) {
+    log().error(concat({"reload failed, the old configuration stays: ", users.error().text()}));
+    return users.error();
+  }
   for (const std::string& name : config::keep_restart_only(*settings_, *settings)) {
     log().warning(concat({name, " has changed: the new value waits for a restart"}));
   }
-  userlist_ = std::move(users);
+  userlist_ = std::move(*users);
   adopt(std::make_shared<const config::Settings>(std::move(*settings)));
   log().log("configuration reloaded");
   return {};

@@ -107,6 +107,7 @@ void Pooler::Impl::pump(PoolEntry& pool) {
           pool,
           Error("08001", concat({"server login failed: ", pool.database.cluster->trouble()})));
     }
+    if (!pool.welcoming.empty() && without_primary(pool)) open_replica(pool);
   }
   while (const pool::Opening next = pool.seats.next_to_open(now()))
     open(pool, *next.subpool, next.from_reserve);
@@ -118,6 +119,24 @@ void Pooler::Impl::pump(PoolEntry& pool) {
       open(pool, *next.subpool, next.from_reserve);
   }
   lower(pool.seats.next_deadline(now()));
+}
+
+/// No primary to ask now: unknown, or it has just refused.
+bool Pooler::Impl::without_primary(PoolEntry& pool) {
+  if (!pool.database.cluster) return false;
+  const pool::Subpool* primary = primary_of(pool);
+  return !primary || primary->failing(now());
+}
+
+/// A first server of a replica, so that clients can log in and read while there is no primary.
+void Pooler::Impl::open_replica(PoolEntry& pool) {
+  const routing::ClusterSnapshot& view = pool.database.cluster->view();
+  for (const routing::NodeView& node : view->nodes) {
+    pool::Subpool* subpool = pool.seats.find(node.id);
+    if (!subpool || node.role != routing::Role::replica || subpool->failing(now())) continue;
+    if (subpool->open() == 0 && pool.seats.may_open(*subpool, now(), Duration{})) open(pool, *subpool, false);
+    if (subpool->open() > 0) return;
+  }
 }
 
 /// Closes the idle server of another pool that shares a full limit with this sub-pool; false when
@@ -159,9 +178,13 @@ void Pooler::Impl::logged_in_server(Server& server) {
   server.subpool->backoff.clear();
   pool.last_failure.reset();
   pool.node_refused = false;
-  if (pool.context.welcome.empty() &&
-      (!pool.database.cluster || server.subpool->side == pool::Side::primary)) {
+  const bool primary = !pool.database.cluster || server.subpool->side == pool::Side::primary;
+  if (pool.context.welcome.empty() && (primary || without_primary(pool))) {
     pool.context.welcome = server.session.reported();
+    // What a client sees is the primary, also while only its replicas can be asked.
+    for (auto& [name, value] : pool.context.welcome) {
+      if (name == "in_hot_standby") value = "off";
+    }
     wants_pump(pool);
   }
   if (!settings_->log_connections) return;
@@ -183,6 +206,7 @@ void Pooler::Impl::login_failed(Server& server) {
   const bool said_no = node_said_no(why);
   if (pool.database.cluster) {
     pool.database.cluster->connect_failed(server.node.id);
+    lower(now());  // The monitor asks that node in the next turn.
     subpool->backoff.failed(now(), std::min(kFirstPause, retry), retry);
   } else {
     // A database that sticks to one host does so until it fails.
