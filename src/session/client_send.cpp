@@ -186,7 +186,7 @@ void ClientSession::begin_long_message(char type, std::uint64_t size) {
 
 void ClientSession::expect(Answer answer, Fate fate, StatementRef statement, std::string text) {
   server_->expect({.answer = answer, .fate = fate, .errand = Errand::none, .statement = std::move(statement),
-                   .text = std::move(text)});
+                   .unit = 0, .text = std::move(text)});
 }
 
 /// Units that follow the first one on the same server are routed too: there was no choice.
@@ -259,7 +259,7 @@ void ClientSession::send_query(Bytes message) {
     if (const StatementRef statement = find_statement(name)) {
       // Make sure that it is there, so that it can be deallocated there.
       server_->prepare(statement, false);
-      server_->forget_prepared(*statement);
+      server_->doubt_prepared(*statement);
       forget_statement(name);
       scratch_.clear();
       protocol::append_query(scratch_, concat({"DEALLOCATE ", statement->server_name}));
@@ -271,11 +271,17 @@ void ClientSession::send_query(Bytes message) {
   unit_sent(Answer::query);
 }
 
+/// The first message of an extended unit is sent: nothing that goes before it can be skipped.
+void ClientSession::open_unit() {
+  if (std::exchange(unit_open_, true)) return;
+  server_->trim_prepared();
+}
+
 void ClientSession::send_parse(Bytes message) {
   const auto parse = protocol::parse_parse(message.substr(protocol::kHeaderSize));
   if (!parse) return protocol_violation("broken Parse packet");
   ++pool_->counters.client_parse_count;
-  unit_open_ = true;
+  open_unit();
   if (!translates()) {
     server_->send(message);
     return server_->expect(Answer::parse);
@@ -294,12 +300,17 @@ void ClientSession::send_parse(Bytes message) {
     return server_->parsed(statement, true);
   }
   statements_.emplace(parse->name, statement);
-  if (server_->has_prepared(*statement)) return expect(Answer::parse, Fate::invent, statement, std::string(parse->name));
+  switch (server_->has_prepared(*statement)) {
+    case ServerStatements::Known::yes: return expect(Answer::parse, Fate::invent, statement, std::string(parse->name));
+    case ServerStatements::Known::unsure: server_->unprepare(*statement); break;
+    case ServerStatements::Known::no: break;
+  }
   scratch_.clear();
   protocol::append_renamed(scratch_, *parse, statement->server_name);
   server_->send(scratch_);
   ++pool_->counters.server_parse_count;
-  expect(Answer::parse, Fate::forward, statement, std::string(parse->name));
+  server_->expect({.answer = Answer::parse, .fate = Fate::forward, .errand = Errand::none, .statement = statement,
+                   .unit = server_->unit(), .text = std::string(parse->name)});
   server_->parsed(statement, false);
 }
 
@@ -308,7 +319,7 @@ void ClientSession::send_deallocating(const protocol::Parse& parse, const std::s
   std::string text(parse.query);
   if (const StatementRef target = find_statement(name)) {
     server_->prepare(target, false);
-    server_->forget_prepared(*target);
+    server_->doubt_prepared(*target);
     forget_statement(name);
     text = concat({"DEALLOCATE ", target->server_name});
   }
@@ -344,7 +355,7 @@ void ClientSession::send_bind(Bytes message) {
   const auto bind = protocol::parse_bind(message.substr(protocol::kHeaderSize));
   if (!bind) return protocol_violation("broken Bind packet");
   ++pool_->counters.bind_count;
-  unit_open_ = true;
+  open_unit();
   if (!translates()) {
     server_->send(message);
     return server_->expect(Answer::bind);
@@ -369,7 +380,7 @@ void ClientSession::send_bind(Bytes message) {
 void ClientSession::send_describe(Bytes message) {
   const auto target = protocol::parse_describe(message.substr(protocol::kHeaderSize));
   if (!target) return protocol_violation("broken Describe packet");
-  unit_open_ = true;
+  open_unit();
   if (!target->is_statement() || !translates()) {
     server_->send(message);
     return server_->expect(target->is_statement() ? Answer::describe_statement : Answer::describe_portal);

@@ -196,6 +196,7 @@ class ClientSession final : public io::TransportUser {
   void unit_sent(Answer answer);
   void send_message(char type, Bytes message);
   void send_query(Bytes message);
+  void open_unit();
   void send_parse(Bytes message);
   void send_deallocating(const protocol::Parse& parse, const std::string& name, const StatementRef& statement);
   void send_failing(std::string sqlstate_and_text);

@@ -42,6 +42,7 @@ struct Owed {
   Fate fate = Fate::forward;
   Errand errand = Errand::none;
   StatementRef statement;  ///< of parse and close
+  std::uint64_t unit = 0;  ///< of a named parse: in which it was sent, see ServerStatements
   std::string text;        ///< parse, close: the client's name for it; replace: SQLSTATE and error text
 };
 
@@ -61,7 +62,7 @@ class OwedQueue {
     ring_[(head_ + size_) & (ring_.size() - 1)] = std::move(owed);
     ++size_;
   }
-  /// An answer to be forwarded that nothing more has to be known of; a free place holds neither statement nor text.
+  /// An answer to be forwarded that nothing more has to be known of; a free place holds no statement, unit or text.
   void push(Answer forwarded) {
     if (size_ == ring_.size()) grow();
     Owed& owed = ring_[(head_ + size_) & (ring_.size() - 1)];
@@ -75,6 +76,7 @@ class OwedQueue {
     Owed& gone = ring_[head_];
     gone.statement.reset();
     gone.text.clear();
+    gone.unit = 0;
     head_ = (head_ + 1) & (ring_.size() - 1);
     --size_;
   }

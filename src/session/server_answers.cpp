@@ -174,7 +174,10 @@ bool ServerSession::on_message(char type, Bytes message) {
   switch (type) {
     case kParseComplete:
       if (answer != Answer::parse) return lose_protocol("ParseComplete out of turn"), false;
-      if (owed_.front().statement) owed_.front().statement->proven = true;
+      if (const StatementRef& statement = owed_.front().statement) {
+        statement->proven = true;
+        if (owed_.front().unit != 0) prepared_.confirm(*statement, owed_.front().unit);
+      }
       owed_.pop();
       return forward;
     case kBindComplete:
@@ -325,18 +328,13 @@ void ServerSession::take_back(const Owed& skipped) {
   switch (skipped.answer) {
     case Answer::parse:
       if (statement && skipped.fate != Fate::invent) {
-        prepared_.remove(*statement);
-        if (unnamed_ == statement) unnamed_.reset();
+        if (skipped.unit != 0) prepared_.failed(*statement, skipped.unit);
+        if (skipped.unit == 0 && unnamed_ == statement) unnamed_.reset();
       }
       if (skipped.fate != Fate::swallow && client_) client_->forget_statement(skipped.text);
       return;
     case Answer::close:
-      if (!statement) return;
-      if (skipped.fate == Fate::swallow) {
-        prepared_.add(statement);
-      } else if (client_) {
-        client_->restore_statement(skipped.text, statement);
-      }
+      if (statement && client_) client_->restore_statement(skipped.text, statement);
       return;
     case Answer::query:
     case Answer::function_call:

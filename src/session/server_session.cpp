@@ -92,7 +92,7 @@ void ServerSession::run_errand(Errand errand, Bytes sql) {
   protocol::append_query(scratch_, sql);
   transport_->send(scratch_);
   unnamed_.reset();  // A simple query drops the server's unnamed statement.
-  expect({.answer = Answer::query, .fate = Fate::swallow, .errand = errand, .statement = nullptr, .text = {}});
+  expect({.answer = Answer::query, .fate = Fate::swallow, .errand = errand, .statement = nullptr, .unit = 0, .text = {}});
 }
 
 void ServerSession::errand_done(Errand errand) {
@@ -199,6 +199,7 @@ void ServerSession::lose_protocol(std::string_view what) {
 }
 
 void ServerSession::expect(Owed&& owed) {
+  if (owed.answer == Answer::sync || owed.answer == Answer::query) ++unit_;
   owed_.push(std::move(owed));
   if (owed_.size() == 1) settle();
 }
@@ -225,34 +226,43 @@ void ServerSession::swallow_rest() noexcept {
 }
 
 void ServerSession::prepare(const StatementRef& statement, bool unnamed) {
-  if (unnamed ? unnamed_ == statement : prepared_.use(*statement)) return;
+  if (unnamed) {
+    if (unnamed_ == statement) return;
+  } else {
+    switch (prepared_.use(*statement, unit_)) {
+      case ServerStatements::Known::yes: return;
+      case ServerStatements::Known::unsure: unprepare(*statement); break;
+      case ServerStatements::Known::no: break;
+    }
+  }
   scratch_.clear();
   std::vector<std::uint32_t> types(statement->types.size() / 4);
   for (std::size_t i = 0; i < types.size(); ++i) types[i] = load_u32(statement->types.data() + 4 * i);
   protocol::append_parse(scratch_, unnamed ? Bytes() : Bytes(statement->server_name), statement->text, types);
   transport_->send(scratch_);
   ++pool_.counters.server_parse_count;
-  expect({.answer = Answer::parse, .fate = Fate::swallow, .errand = Errand::none, .statement = statement, .text = {}});
+  expect({.answer = Answer::parse, .fate = Fate::swallow, .errand = Errand::none, .statement = statement, .unit = unnamed ? 0 : unit_, .text = {}});
   parsed(statement, unnamed);
 }
 
 void ServerSession::parsed(const StatementRef& statement, bool unnamed) {
   if (unnamed) {
     unnamed_ = statement;
-    return;
+  } else {
+    prepared_.add(statement, unit_);
   }
-  prepared_.add(statement);
-  trim_prepared();
+}
+
+void ServerSession::unprepare(const PreparedStatement& statement) {
+  scratch_.clear();
+  protocol::append_close(scratch_, 'S', statement.server_name);
+  transport_->send(scratch_);
+  expect({.answer = Answer::close, .fate = Fate::swallow, .errand = Errand::none, .statement = nullptr, .unit = 0, .text = {}});
 }
 
 void ServerSession::trim_prepared() {
   const auto max = static_cast<std::size_t>(std::max(pool_.max_prepared_statements, 1));
-  while (StatementRef oldest = prepared_.over(max)) {
-    scratch_.clear();
-    protocol::append_close(scratch_, 'S', oldest->server_name);
-    transport_->send(scratch_);
-    expect({.answer = Answer::close, .fate = Fate::swallow, .errand = Errand::none, .statement = oldest, .text = {}});
-  }
+  while (const StatementRef oldest = prepared_.over(max)) unprepare(*oldest);
 }
 
 }  // namespace pgweir::session

@@ -82,7 +82,10 @@ class ServerSession final : public io::TransportUser {
   void pause(bool on) noexcept { transport_->pause(on); }
   /// An answer is expected for what was sent last; invented ones are given at once when nothing is owed before.
   void expect(Owed&& owed);
-  void expect(Answer forwarded) { owed_.push(forwarded); }
+  void expect(Answer forwarded) {
+    if (forwarded == Answer::sync || forwarded == Answer::query) ++unit_;
+    owed_.push(forwarded);
+  }
   /// Brings the client's settings here, ahead of what it sends next. False when they are here already.
   bool bring(const SharedSettings& wanted);
   /// A setting took effect here that the server itself doesn't report.
@@ -92,12 +95,18 @@ class ServerSession final : public io::TransportUser {
   void swallow_rest() noexcept;
   /// Makes sure that `statement` is prepared here under its server name, or as the unnamed one.
   void prepare(const StatementRef& statement, bool unnamed);
-  bool has_prepared(const PreparedStatement& statement) { return prepared_.use(statement); }
+  ServerStatements::Known has_prepared(const PreparedStatement& statement) { return prepared_.use(statement, unit_); }
+  /// Takes away what may be there: in front of a Parse, when a unit under way decides whether it is.
+  void unprepare(const PreparedStatement& statement);
+  /// Closes what is too many. Only at the beginning of a unit: there nothing can skip it.
+  void trim_prepared();
   const StatementRef& unnamed() const noexcept { return unnamed_; }
   /// The client's own Parse was sent: counts as prepared until it fails.
   void parsed(const StatementRef& statement, bool unnamed);
   void forget_unnamed() noexcept { unnamed_.reset(); }
-  void forget_prepared(const PreparedStatement& statement) { prepared_.remove(statement); }
+  /// A DEALLOCATE of it was sent, and may fail.
+  void doubt_prepared(const PreparedStatement& statement) { prepared_.doubt(statement); }
+  std::uint64_t unit() const noexcept { return unit_; }
   /// An error came in the extended protocol: the server passes over everything up to a Sync.
   bool skipping() const noexcept { return skipping_; }
   void sync_sent() noexcept { skipping_ = false; }
@@ -139,7 +148,6 @@ class ServerSession final : public io::TransportUser {
   void flush_run();
   void end_hold();
   void lose_protocol(std::string_view what);
-  void trim_prepared();
 
   Hub& hub_;
   PoolContext& pool_;
@@ -160,6 +168,7 @@ class ServerSession final : public io::TransportUser {
   SharedSettings settings_;
   SharedSettings wanted_settings_;    ///< being brought
   ServerStatements prepared_;
+  std::uint64_t unit_ = 1;            ///< counts what ends in a ReadyForQuery
   StatementRef unnamed_;
   std::vector<std::pair<std::string, std::string>> reported_;
   std::uint32_t pid_ = 0;

@@ -22,17 +22,36 @@ void StatementStore::sweep() {
   sweep_at_ = std::max<std::size_t>(1024, by_key_.size() * 2);
 }
 
-bool ServerStatements::use(const PreparedStatement& statement) {
+ServerStatements::Known ServerStatements::use(const PreparedStatement& statement, std::uint64_t unit) {
   const auto found = where_.find(statement.id);
-  if (found == where_.end()) return false;
+  if (found == where_.end()) return Known::no;
   used_.splice(used_.begin(), used_, found->second);
-  return true;
+  const std::uint64_t sent_in = found->second->sent_in;
+  return sent_in == 0 || sent_in == unit ? Known::yes : Known::unsure;
 }
 
-void ServerStatements::add(const StatementRef& statement) {
-  if (use(*statement)) return;
-  used_.push_front(statement);
+void ServerStatements::add(const StatementRef& statement, std::uint64_t unit) {
+  if (const auto found = where_.find(statement->id); found != where_.end()) {
+    found->second->sent_in = unit;
+    return;
+  }
+  used_.push_front({statement, unit});
   where_[statement->id] = used_.begin();
+}
+
+void ServerStatements::confirm(const PreparedStatement& statement, std::uint64_t unit) {
+  // It may have been closed, or parsed again, by what was sent after it.
+  const auto found = where_.find(statement.id);
+  if (found != where_.end() && found->second->sent_in == unit) found->second->sent_in = 0;
+}
+
+void ServerStatements::failed(const PreparedStatement& statement, std::uint64_t unit) {
+  const auto found = where_.find(statement.id);
+  if (found != where_.end() && found->second->sent_in == unit) remove(statement);
+}
+
+void ServerStatements::doubt(const PreparedStatement& statement) {
+  if (const auto found = where_.find(statement.id); found != where_.end()) found->second->sent_in = kDoubtful;
 }
 
 void ServerStatements::remove(const PreparedStatement& statement) {
@@ -49,7 +68,7 @@ void ServerStatements::clear() {
 
 StatementRef ServerStatements::over(std::size_t max) {
   if (used_.size() <= max) return nullptr;
-  StatementRef oldest = used_.back();
+  StatementRef oldest = used_.back().statement;
   remove(*oldest);
   return oldest;
 }

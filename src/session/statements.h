@@ -57,9 +57,20 @@ class StatementStore {
 /// What one server has prepared: least recently used first out.
 class ServerStatements {
  public:
-  /// Whether `statement` is prepared here; makes it the most recently used one.
-  bool use(const PreparedStatement& statement);
-  void add(const StatementRef& statement);
+  /// Whether a statement is prepared: surely, surely not, or only if a unit that is still under way does not fail.
+  enum class Known : std::uint8_t { no, unsure, yes };
+
+  /// `unit` counts what ended in a Sync on this server: within it a Parse that was sent is as good as one that was
+  /// confirmed, because an error skips both. Makes the statement the most recently used one.
+  Known use(const PreparedStatement& statement, std::uint64_t unit);
+  /// Its Parse is sent in `unit`.
+  void add(const StatementRef& statement, std::uint64_t unit);
+  /// The Parse that was sent in `unit` succeeded.
+  void confirm(const PreparedStatement& statement, std::uint64_t unit);
+  /// The Parse that was sent in `unit` failed or was skipped.
+  void failed(const PreparedStatement& statement, std::uint64_t unit);
+  /// Nobody knows whether it is still there.
+  void doubt(const PreparedStatement& statement);
   void remove(const PreparedStatement& statement);
   void clear();
   /// The one to close when there are more than `max`; null when there are not.
@@ -67,8 +78,13 @@ class ServerStatements {
   std::size_t size() const noexcept { return where_.size(); }
 
  private:
-  std::list<StatementRef> used_;  ///< most recently used first
-  std::unordered_map<std::uint64_t, std::list<StatementRef>::iterator> where_;
+  static constexpr std::uint64_t kDoubtful = ~std::uint64_t{0};
+  struct Entry {
+    StatementRef statement;
+    std::uint64_t sent_in;  ///< 0: confirmed; kDoubtful: no unit tells
+  };
+  std::list<Entry> used_;  ///< most recently used first
+  std::unordered_map<std::uint64_t, std::list<Entry>::iterator> where_;
 };
 
 }  // namespace pgweir::session

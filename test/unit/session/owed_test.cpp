@@ -6,7 +6,7 @@ using namespace pgweir::session;
 
 namespace {
 
-Owed owed(Answer answer) { return {.answer = answer, .fate = Fate::forward, .errand = Errand::none, .statement = nullptr, .text = {}}; }
+Owed owed(Answer answer) { return {.answer = answer, .fate = Fate::forward, .errand = Errand::none, .statement = nullptr, .unit = 0, .text = {}}; }
 
 }  // namespace
 
@@ -15,7 +15,7 @@ TEST_CASE("answers are owed in the order in which they were asked for, over any 
   std::size_t in = 0;
   std::size_t out = 0;
   for (int round = 0; round < 50; ++round) {
-    for (int i = 0; i < round; ++i) queue.push({.answer = Answer::bind, .fate = Fate::forward, .errand = Errand::none, .statement = nullptr, .text = std::to_string(in++)});
+    for (int i = 0; i < round; ++i) queue.push({.answer = Answer::bind, .fate = Fate::forward, .errand = Errand::none, .statement = nullptr, .unit = 0, .text = std::to_string(in++)});
     for (int i = 0; i < round / 2; ++i) {
       REQUIRE(queue.front().text == std::to_string(out++));
       queue.pop();

@@ -26,10 +26,39 @@ TEST_CASE("a server closes the statement that was used least recently", "[sessio
   const StatementRef a = store.get("a", {});
   const StatementRef b = store.get("b", {});
   const StatementRef c = store.get("c", {});
-  for (const StatementRef& statement : {a, b, c}) server.add(statement);
-  CHECK(server.use(*a));
+  for (const StatementRef& statement : {a, b, c}) server.add(statement, 0);
+  CHECK(server.use(*a, 1) == ServerStatements::Known::yes);
   CHECK(server.over(3) == nullptr);
   CHECK(server.over(2) == b);
-  CHECK_FALSE(server.use(*b));
+  CHECK(server.use(*b, 1) == ServerStatements::Known::no);
   CHECK(server.size() == 2);
+}
+
+TEST_CASE("a Parse under way counts within its unit and is doubtful for the next one", "[session]") {
+  using enum ServerStatements::Known;
+  StatementStore store;
+  ServerStatements server;
+  const StatementRef a = store.get("a", {});
+  server.add(a, 7);
+  CHECK(server.use(*a, 7) == yes);
+  CHECK(server.use(*a, 8) == unsure);
+  server.add(a, 8);           // So it is closed and parsed again there.
+  server.failed(*a, 7);       // The first one was skipped, which says nothing about the second.
+  CHECK(server.use(*a, 8) == yes);
+  server.confirm(*a, 7);
+  CHECK(server.use(*a, 9) == unsure);
+  server.confirm(*a, 8);
+  CHECK(server.use(*a, 9) == yes);
+  server.doubt(*a);
+  CHECK(server.use(*a, 9) == unsure);
+}
+
+TEST_CASE("a statement that was closed behind its Parse stays closed", "[session]") {
+  StatementStore store;
+  ServerStatements server;
+  const StatementRef a = store.get("a", {});
+  server.add(a, 1);
+  CHECK(server.over(0) == a);
+  server.confirm(*a, 1);
+  CHECK(server.use(*a, 2) == ServerStatements::Known::no);
 }
