@@ -159,8 +159,15 @@ void SimBackend::pump() {
 }
 
 void SimBackend::take(const Message& message) {
-  node_.cluster().loop().note(
-      concat({node_.host(), " ", std::to_string(pid_), " takes ", Bytes(&message.type, 1)}));
+  // Of most messages the first text says which statement they are about.
+  const Bytes first = message.type == frontend::kBind ? Bytes(message.body).substr(std::min<std::size_t>(1, message.body.size()))
+                      : message.type == frontend::kClose || message.type == frontend::kDescribe
+                          ? Bytes(message.body).substr(std::min<std::size_t>(1, message.body.size()))
+                          : Bytes(message.body);
+  const bool named = message.type == frontend::kParse || message.type == frontend::kBind ||
+                     message.type == frontend::kClose || message.type == frontend::kQuery;
+  node_.cluster().loop().note(concat({node_.host(), " ", std::to_string(pid_), " takes ", Bytes(&message.type, 1), " ",
+                                      named ? Reader(first).cstring() : Bytes(), skip_to_sync_ ? " and skips it" : ""}));
   if (phase_ == Phase::password) {
     if (message.type != frontend::kPassword) return close();
     if (Reader(message.body).cstring() == node_.cluster().password) return login_done();
@@ -228,12 +235,12 @@ void SimBackend::on_extended(const Message& message) {
     case frontend::kParse: {
       const std::optional<Parse> parse = parse_parse(message.body);
       if (!parse) return close();
+      if (refused_in_failed_block(read_statement(parse->query))) break;
       if (!parse->name.empty() && prepared_.count(std::string(parse->name)) != 0) {
         fail("42P05", concat({"prepared statement \"", parse->name, "\" already exists"}));
         break;
       }
       const Statement statement = read_statement(parse->query);
-      if (refused_in_failed_block(statement)) break;
       if (statement.missing ||
           (statement.tables == 1U << kFreshTable && statement.verb == Verb::select &&
            node_.cluster().truth().record(node_.applied()).versions[kFreshTable] == 0)) {
