@@ -61,9 +61,9 @@ void ClusterModel::observed(NodeId id, const Observation& seen, Time asked, Time
   say_exclusions();
 }
 
-void ClusterModel::failed(NodeId id, const Error& why, Time now) {
+void ClusterModel::failed(NodeId id, const Error& why, Time asked, Time now) {
   NodeModel& node_failed = node(id);
-  node_failed.failed(why);
+  node_failed.failed(why, asked);
   elect(now);
 }
 
@@ -129,9 +129,11 @@ bool ClusterModel::primary_healthy() const noexcept {
 }
 
 bool ClusterModel::claim_unchecked() const noexcept {
-  if (!primary_healthy()) return false;
-  return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
-    return entry.node.claims_primary() && entry.node.id() != primary_ && !entry.stray;
+  const NodeModel* primary = find(primary_);
+  if (!primary || deposed_on_ || (primary->up() && !primary_healthy())) return false;
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.node.claims_primary() && &entry.node != primary && !entry.stray &&
+           primary->tried_at() < entry.claims_since;
   });
 }
 
@@ -209,14 +211,13 @@ NodeModel* ClusterModel::elect_first() {
 }
 
 NodeModel* ClusterModel::elect_successor(Time now) {
-  const bool patience_over = now - primary_lost_ >= kStrayPatience;
   NodeModel* best = nullptr;
   bool tie = false;
   const auto rank = [this](const NodeModel& claimant) {
     return std::pair(followers(claimant) > 0, claimant.seen().timeline);
   };
   for (Entry& entry : entries_) {
-    if (!may_succeed(entry.node, entry.stray, patience_over)) continue;
+    if (!may_succeed(entry, now)) continue;
     if (best && rank(entry.node) < rank(*best)) continue;
     tie = best && rank(entry.node) == rank(*best);
     best = &entry.node;
@@ -224,18 +225,22 @@ NodeModel* ClusterModel::elect_successor(Time now) {
   return tie ? nullptr : best;
 }
 
-bool ClusterModel::may_succeed(const NodeModel& claimant, bool stray,
-                               bool patience_over) const noexcept {
+bool ClusterModel::may_succeed(const Entry& entry, Time now) const noexcept {
+  const NodeModel& claimant = entry.node;
   if (!claimant.claims_primary()) return false;
+  const bool patience_over = now - primary_lost_ >= kStrayPatience;
   const NodeModel* known = find(primary_);
   const bool made_anew = known && known->up() && known->seen().system_id != system_id_;
   if (made_anew && claimant.seen().system_id == known->seen().system_id)
     return patience_over && (&claimant == known || known->in_recovery());
   if (claimant.seen().system_id != system_id_) return false;
   if (&claimant == known && !deposed_on_) return false;  // Not its own successor.
+  const bool chance_over = deposed_on_ || known->up() || known->tried_at() >= entry.claims_since ||
+                           now - entry.claims_since >= kSecondChance;
+  if (!chance_over) return false;
   if (claimant.seen().timeline < timeline_needed())
     return patience_over && leads_older_timeline(claimant);
-  return !stray || patience_over || followers(claimant) > 0;
+  return !entry.stray || patience_over || followers(claimant) > 0;
 }
 
 /// What a claimant must not be behind of: the timeline that the primary wrote, or the older one it

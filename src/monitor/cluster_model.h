@@ -19,6 +19,8 @@ namespace pgweir::monitor {
 ///  - A known primary stays it while it answers and is not in recovery, whatever others claim.
 ///  - When it is down or in recovery, a claimant that is not on an older timeline takes over, at
 ///  once: one that replicas follow before others, then the highest timeline.
+///  Who is down is asked once more when the claim is seen, and has kSecondChance to answer: it may
+///  be back, and the claim a mistake.
 ///  - A claimant beside which the primary was seen to answer was promoted by mistake, or before its
 ///  time: it takes over only when replicas follow it, or the primary has been away for
 ///  kStrayPatience.
@@ -36,6 +38,7 @@ namespace pgweir::monitor {
 class ClusterModel {
  public:
   static constexpr Duration kStrayPatience = std::chrono::seconds{10};
+  static constexpr Duration kSecondChance = std::chrono::milliseconds{200};
 
   struct Member {
     NodeId id;
@@ -49,7 +52,7 @@ class ClusterModel {
   explicit ClusterModel(const std::vector<Member>& members);
 
   void observed(NodeId node, const Observation& seen, Time asked, Time now);
-  void failed(NodeId node, const Error& why, Time now);
+  void failed(NodeId node, const Error& why, Time asked, Time now);
   /// The primary's insert LSN, learnt by a capture asked at `asked`: as good as a poll for telling
   /// who lags.
   void captured(tokens::Lsn lsn, Time asked, Time now);
@@ -67,7 +70,8 @@ class ClusterModel {
   const std::string& primary_started_at() const noexcept { return started_at_; }
   tokens::WalGeometry geometry() const noexcept { return geometry_; }
   bool round_done() const noexcept;
-  /// Somebody else claims to be primary, and the known one has not been asked since.
+  /// Somebody else claims to be primary, and the known one, which answered last or is down, has not
+  /// been asked since: it is to be asked now.
   bool claim_unchecked() const noexcept;
 
   routing::ClusterView view(Time now);
@@ -80,7 +84,6 @@ class ClusterModel {
   NodeModel* elect_first();
   NodeModel* elect_successor(Time now);
   void note_claims(Time now);
-  bool may_succeed(const NodeModel& claimant, bool stray, bool patience_over) const noexcept;
   bool leads_older_timeline(const NodeModel& claimant) const noexcept;
   void say_waiting(bool patience_over);
   void adopt(NodeModel& node, std::string_view how);
@@ -103,6 +106,8 @@ class ClusterModel {
     bool stray = false;   ///< Claimed to be primary beside the healthy one.
     std::string said;     ///< The exclusion that was logged last.
   };
+  bool may_succeed(const Entry& entry, Time now) const noexcept;
+
   std::vector<Entry> entries_;  ///< In the order of the configuration.
   NodeId primary_;
   Time primary_lost_{};  ///< Since when it is down or in recovery; zero while it is healthy.

@@ -99,9 +99,12 @@ Duration Monitor::interval(Time now) const noexcept {
 void Monitor::suspect(NodeId node) noexcept {
   Watched* watched = find(node);
   // A node that is down keeps its back-off: many failing servers must not turn it into a storm.
-  if (!watched || watched->retry != Duration::zero()) return;
-  watched->suspected = watched->polling;
-  watched->next_poll = Time{};
+  if (watched && watched->retry == Duration::zero()) ask_now(*watched);
+}
+
+void Monitor::ask_now(Watched& watched) noexcept {
+  watched.suspected = watched.polling;
+  watched.next_poll = Time{};
 }
 
 void Monitor::server_seen(NodeId node, std::string system_id, std::string started_at, Time now) {
@@ -223,9 +226,9 @@ void Monitor::take_poll(const Question& question, Result<Rows> rows, Time now) {
   watched.patience = kPatienceMin;
   const bool suspected = std::exchange(watched.suspected, false);
   changed_ = true;
-  if (!rows) return node_failed(watched, rows.error(), now);
+  if (!rows) return node_failed(watched, rows.error(), question.asked, now);
   Result<Observation> seen = read_observation(*rows);
-  if (!seen) return node_failed(watched, seen.error(), now);
+  if (!seen) return node_failed(watched, seen.error(), question.asked, now);
 
   const bool was_down = watched.retry != Duration::zero();
   watched.retry = {};
@@ -240,7 +243,7 @@ void Monitor::take_poll(const Question& question, Result<Rows> rows, Time now) {
   NodeModel& node = model_.node(watched.node.id);
   if (node.doubted() || suspected) watched.next_poll = now;
   // Is the primary still there? Else this one is no mistake but its successor.
-  if (model_.claim_unchecked()) suspect(model_.known_primary());
+  if (model_.claim_unchecked()) ask_now(*find(model_.known_primary()));
   const bool compare = !node.settings() || watched.next_comparison <= now;
   if (compare && !watched.comparing) {
     watched.comparing = true;
@@ -257,14 +260,14 @@ Time Monitor::due_at(const Watched& watched, Time now) {
   return std::min(watched.next_poll, watched.asked + std::max(kCatchUpIntervalMin, behind / 4));
 }
 
-void Monitor::node_failed(Watched& watched, const Error& why, Time now) {
+void Monitor::node_failed(Watched& watched, const Error& why, Time asked, Time now) {
   const bool was_refused = std::exchange(watched.refused, refuses_login(why));
   log_failure(watched, why, was_refused);
   watched.retry = watched.retry == Duration::zero()
                       ? options_.retry_min
                       : std::min(watched.retry * 2, options_.retry_max);
   watched.next_poll = now + (fast_ ? options_.retry_min : watched.retry);
-  model_.failed(watched.node.id, why, now);
+  model_.failed(watched.node.id, why, asked, now);
 }
 
 void Monitor::log_failure(const Watched& watched, const Error& why, bool was_refused) {

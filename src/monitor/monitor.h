@@ -120,7 +120,8 @@ class Monitor final : private ProbeUser {
   void take_poll(const Question& question, Result<Rows> rows, Time now);
   void take_settings(const Question& question, Result<Rows> rows, Time now);
   void take_capture(const Question& question, Result<Rows> rows, Time now);
-  void node_failed(Watched& watched, const Error& why, Time now);
+  void node_failed(Watched& watched, const Error& why, Time asked, Time now);
+  void ask_now(Watched& watched) noexcept;
   void log_failure(const Watched& watched, const Error& why, bool was_refused);
   void ask(Watched& watched, Kind kind, std::string_view sql, Time now);
   void drop_questions(Watched& watched);

@@ -46,13 +46,14 @@ void NodeModel::observed(const Observation& seen, Time asked, Time now) {
     matches_ = 0;
   }
   tried_ = up_ = true;
-  asked_at_ = asked;
+  asked_at_ = tried_at_ = asked;
   last_error_.clear();
   judge_doubt(before.system_id, before.started_at, asked);
   if (seen_.in_recovery) lag_.replica_at(seen_.lsn, now);
 }
 
-void NodeModel::failed(const Error& why) {
+void NodeModel::failed(const Error& why, Time asked) {
+  tried_at_ = asked;
   tried_ = true;
   up_ = false;
   last_error_ = why.text();

@@ -18,7 +18,7 @@ class NodeModel {
   /// grow within one identity.
   void observed(const Observation& seen, Time asked, Time now);
   /// It did not answer, or with an error.
-  void failed(const Error& why);
+  void failed(const Error& why, Time asked);
   void compared(NodeSettings settings) { settings_ = std::move(settings); }
   void follow_primary(tokens::Lsn lsn, Time asked, Time now) { lag_.primary_at(lsn, asked, now); }
   Time behind_since() const noexcept { return lag_.behind_since(); }
@@ -48,6 +48,8 @@ class NodeModel {
   bool streams() const noexcept { return in_recovery() && streams_; }
   /// When the question of the last observation went out.
   Time asked_at() const noexcept { return asked_at_; }
+  /// When the last question went out that it answered or failed to answer.
+  Time tried_at() const noexcept { return tried_at_; }
   /// The last observation; what it says is stale while the node is down.
   const Observation& seen() const noexcept { return seen_; }
   const std::optional<NodeSettings>& settings() const noexcept { return settings_; }
@@ -72,6 +74,7 @@ class NodeModel {
   std::string name_;
   Observation seen_;
   Time asked_at_{};  ///< When the question of that observation went out.
+  Time tried_at_{};
   bool tried_ = false;
   bool up_ = false;
   bool streams_ = false;

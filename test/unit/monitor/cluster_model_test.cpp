@@ -36,8 +36,12 @@ struct World {
   void see(NodeId node, const Observation& seen, int ms) {
     model.observed(node, seen, at(ms), at(ms));
     if (!model.node(node).settings()) model.compared(node, {{"TimeZone", "UTC"}}, at(ms));
+    const NodeId primary = model.known_primary();  // One that is down is asked once more.
+    if (model.claim_unchecked() && !model.node(primary).up()) fail(primary, ms);
   }
-  void fail(NodeId node, int ms) { model.failed(node, Error("connection refused"), at(ms)); }
+  void fail(NodeId node, int ms) {
+    model.failed(node, Error("connection refused"), at(ms), at(ms));
+  }
   ClusterView view(int ms = 0) { return model.view(at(ms)); }
   /// A is the primary, B and C follow.
   void settle() {
@@ -159,6 +163,31 @@ TEST_CASE("a promotion that is seen before the primary's death is no mistake", "
     world.model.observed(kA, primary_at(1000), at(90), at(110));
     CHECK(world.model.claim_unchecked());
     world.fail(kA, 120);
+    CHECK(world.view().primary == kB);
+  }
+}
+
+TEST_CASE("a primary that is down is asked once more when another claims to be it", "[monitor]") {
+  World world;
+  world.settle();
+  world.fail(kA, 100);
+  world.model.observed(kB, primary_at(1010, 2), at(200), at(200));
+  CHECK(world.view().primary == kA);
+  CHECK(world.model.claim_unchecked());
+  SECTION("it is back: the claim is a mistake") {
+    world.see(kA, primary_at(1020), 201);
+    CHECK(world.view().primary == kA);
+    CHECK_FALSE(world.model.claim_unchecked());
+    CHECK(world.said("node b:1 is not used"));
+  }
+  SECTION("it is not") {
+    world.fail(kA, 201);
+    CHECK(world.view().primary == kB);
+  }
+  SECTION("it does not say anything, which is not waited for long") {
+    world.model.observed(kB, primary_at(1010, 2), at(399), at(399));
+    CHECK(world.view().primary == kA);
+    world.model.observed(kB, primary_at(1010, 2), at(400), at(400));
     CHECK(world.view().primary == kB);
   }
 }
