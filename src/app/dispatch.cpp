@@ -27,8 +27,10 @@ routing::Route Pooler::Impl::route_of(Client& client) {
   const Cluster* cluster = pool.database.cluster;
   if (!cluster || !cluster->view()) return {};
   load_.look_at(&pool, now());
-  return routing::decide(client.session.facts(*cluster->view()), *cluster->view(),
-                         pool.context.policy, load_);
+  const routing::Route route = routing::decide(client.session.facts(*cluster->view()),
+                                               *cluster->view(), pool.context.policy, load_);
+  if (route.wants_capture) pool.database.cluster->want_capture();
+  return route;
 }
 
 pool::Subpool* Pooler::Impl::primary_of(PoolEntry& pool) const noexcept {

@@ -91,7 +91,7 @@ enum class Stage : std::uint8_t { unfit, session_behind, tables_behind, lagging,
 Stage stage_of(const NodeView& node, const Demand& demand) noexcept {
   if (!fit(node)) return Stage::unfit;
   // Behind such an address the next connection may reach another instance, whose LSN nobody asked.
-  if (node.several && !demand.session.nothing()) return Stage::session_behind;
+  if (node.several && (demand.only_replica || !demand.session.nothing())) return Stage::session_behind;
   if (demand.only_replica && demand.only_replica != node.id) return Stage::session_behind;
   if (!has_replayed(node, demand.session)) return Stage::session_behind;
   if (node.several && !demand.tables.nothing()) return Stage::tables_behind;

@@ -32,7 +32,7 @@ void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag)
     if (tag == "DISCARD ALL") {
       unnamed_.reset();
       portals_.clear();
-      pin_ = Pin::none;
+      if (!pinned_since_discard_) pin_ = Pin::none;
       // The client is back at what it asked for at login; the server is at its own defaults.
       settings_ = startup_settings_;
       for (const SettingsSet::Item& item : settings_->items()) restored_.push_back(item.name);
@@ -43,6 +43,8 @@ void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag)
   }
   if (on_replica_) return;
   rolled_back_ = tag == "ROLLBACK";
+  ended_within_ = ended_within_ || transaction_ended_;
+  transaction_ended_ = rolled_back_ || tag == "COMMIT";
   if (writes_.empty()) return;
   // A simple query's acknowledgement may be of a commit; in the extended protocol that comes with Sync, but for
   // COMMIT itself and for procedures.
@@ -68,6 +70,7 @@ bool ClientSession::on_error(ServerSession& server, const protocol::ErrorFields&
 void ClientSession::note_failure() {
   unit_failed_ = true;
   rolled_back_ = false;
+  ended_within_ = ended_within_ || transaction_ended_;
   if (!writes_.empty() && (may_commit_ || several_in_flight_ || ddl_in_flight_)) mark_writes();
 }
 
@@ -113,17 +116,18 @@ void ClientSession::on_ready(ServerSession& server, char status) {
     healed_from_.clear();
     reruns_ = 0;
   } else {
-    if (split()) unit_answered(server, status);
+    if (tracks()) unit_answered(server, status);
     status_ = status;
     if (status != 'I' && pool_->mode == config::PoolMode::statement) {
       return close(Error("08P01", "transaction blocks not allowed in statement pooling mode"));
     }
   }
   tell_restored();
-  unit_failed_ = false;
+  unit_failed_ = transaction_ended_ = ended_within_ = false;
   cancel_asked_ = false;
   resetting_ = false;
   if (in_flight_ > 0 || unit_open_) return;
+  barrier_ = false;
   flight_controls_transaction_ = may_commit_ = several_in_flight_ = false;
   if (status != 'I') {
     // The next unit goes to the same server: what waits for this answer may go on.
@@ -162,17 +166,8 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
     if (unclear || !taken_back) mark_writes();
     if (last && status == 'I') drop_writes();
   }
-  if (last && status == 'I') {
-    for (const auto& [name, value] : unconfirmed_settings_) {
-      if (unit_failed_ || rolled_back_) break;
-      const std::string* at_login = value ? nullptr : startup_settings_->find(name);
-      settings_ = hub_.interner().with(settings_, name, at_login ? std::optional<std::string_view>(*at_login) : value);
-      server.note_settings(hub_.interner().with(server.settings(), name, value));
-      if (at_login) restored_.push_back(name);
-    }
-    unconfirmed_settings_.clear();
-    portals_.clear();
-  }
+  if (status == 'I') confirm_settings(server);
+  if (last && status == 'I') portals_.clear();
   if (status == 'I' && ddl_in_flight_ && last) {
     ddl_in_flight_ = false;
     hub_.ddl_ended(*pool_->database);
@@ -251,14 +246,14 @@ void ClientSession::run_again() {
   ServerSession* server = server_;
   server_ = nullptr;
   holding_ = discarding_ = on_replica_ = flush_answered_ = unit_open_ = unit_failed_ = leaving_ = false;
-  mirrored_pause_ = false;
+  mirrored_pause_ = answer_cut_ = false;
   held_.clear();
   in_flight_ = 0;
   examined_ = unit_bytes_;
   unit_bytes_ = 0;
   ++reruns_;
-  // Names that the unit gave are given again when its Parse is sent again.
-  for (const auto& [name, statement] : unit_->parsed()) forget_statement(name);
+  // What the unit does to names it will do again.
+  for (; !renamed_.empty(); renamed_.pop_back()) restore_statement(renamed_.back().first, std::move(renamed_.back().second));
   enter(ClientEvent::run_again);
   if (server) server->unbind(ServerSession::Leave::clean);
   hub_.wants_server(*this);

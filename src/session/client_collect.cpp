@@ -47,6 +47,7 @@ std::size_t ClientSession::collect(Bytes input) {
     request_at_ = hub_.now();
     examined_ = 0;
     if (!split() || pin_ != Pin::none) {
+      if (unit_) unit_->query.reset();
       // Nobody holds a server while he is still writing.
       if (input.size() < *size && *size <= kWholeSizeMax) {
         starving_ = true;
@@ -63,7 +64,8 @@ std::size_t ClientSession::collect(Bytes input) {
     enter(ClientEvent::message);
     begin_unit();
   }
-  const Seen seen = examine(input);
+  // A reload may have ended the split since the unit began.
+  const Seen seen = split() ? examine(input) : Seen::for_primary;
   if (state_ == ClientState::closed || seen == Seen::part) return 0;
   unit_complete();
   return 0;
@@ -97,6 +99,7 @@ bool ClientSession::answer_here(char type, Bytes message) {
       if (statements_.empty()) return false;
       const std::string name = deallocated_name(protocol::Reader(body).cstring());
       if (name.empty() || statements_.erase(name) == 0) return false;
+      unnamed_.reset();
       protocol::append_command_complete(scratch_, "DEALLOCATE");
       protocol::append_ready(scratch_, 'I');
       break;
@@ -107,7 +110,7 @@ bool ClientSession::answer_here(char type, Bytes message) {
       const auto parse = protocol::parse_parse(body);
       if (!parse || parse->name.empty() || statements_.count(parse->name) != 0) return false;
       if (!deallocated_name(parse->query).empty()) return false;
-      StatementRef statement = pool_->database->statements.get(parse->query, parse->types.raw());
+      StatementRef statement = parsed(*parse);
       if (!statement->proven) return false;
       ++pool_->counters.client_parse_count;
       statements_.emplace(parse->name, std::move(statement));
@@ -117,7 +120,7 @@ bool ClientSession::answer_here(char type, Bytes message) {
     case kClose: {
       if (!translates()) return false;
       const auto target = protocol::parse_close(body);
-      if (!target) return false;
+      if (!target || (home_ && !target->is_statement())) return false;  // A cursor may be held there.
       if (target->is_statement()) forget_statement(target->name);
       protocol::append_close_complete(scratch_);
       break;
@@ -187,7 +190,7 @@ ClientSession::Seen ClientSession::examine_message(char type, Bytes body) {
         unit_->keep_on_primary(sql::Cause::unparsed);
         return Seen::for_primary;
       }
-      StatementRef statement = database.statements.get(parse->query, parse->types.raw());
+      StatementRef statement = parsed(*parse);
       judge(*statement);
       unit_->join(statement->meaning, database.learned);
       unit_->parsed().emplace_back(parse->name, std::move(statement));

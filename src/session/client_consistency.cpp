@@ -22,6 +22,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   facts.serializable = isolation && equals_ignoring_case(*isolation, "serializable");
 
   // Positions of another identity of the primary mean nothing: what was seen is covered by the next capture.
+  if (std::exchange(unnoted_, false)) need_.join({.lsn = {}, .pending = database.captures->mark()});
   if (need_identity_ != cluster.identity) {
     need_identity_ = cluster.identity;
     if (need_.lsn.value != 0 || need_.pending != 0) need_ = {.lsn = {}, .pending = database.captures->mark()};
@@ -75,7 +76,7 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
   } else if (!m.writes.empty()) {
     note_writes(m.writes);
   }
-  if (m.has_session_step) note_session_steps(m);
+  if (m.has_session_step && split()) note_session_steps(m);
 }
 
 void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
@@ -86,12 +87,12 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
       case sql::SessionStep::execute:
       case sql::SessionStep::deallocate:
       case sql::SessionStep::deallocate_all:
-      case sql::SessionStep::discard_all:
       case sql::SessionStep::discard_some:
       case sql::SessionStep::unlisten:
       case sql::SessionStep::cursor:
       case sql::SessionStep::advisory_unlock:
       case sql::SessionStep::sequence_memory: break;
+      case sql::SessionStep::discard_all: pinned_since_discard_ = false; break;
       case sql::SessionStep::opaque:
         // A text that was not understood may hold a SET; what DO and CALL leave behind is a stated limit.
         if (statement.cause == sql::Cause::unparsed) pin();
@@ -101,9 +102,9 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
         note_setting(statement);
         break;
       case sql::SessionStep::reset_all:
-        unconfirmed_settings_.emplace_back("search_path", std::nullopt);
+        note_unconfirmed("search_path", std::nullopt);
         for (const SettingsSet::Item& item : startup_settings_->items()) {
-          unconfirmed_settings_.emplace_back(item.name, std::nullopt);
+          note_unconfirmed(item.name, std::nullopt);
         }
         break;
       case sql::SessionStep::set_role:
@@ -128,22 +129,47 @@ void ClientSession::note_setting(const sql::Statement& statement) {
   const std::string_view name = tracked_name(statement.object);
   const bool to_default = statement.session == sql::SessionStep::reset || equals_ignoring_case(trimmed(statement.value), "default");
   if (name == "search_path") {
-    unconfirmed_settings_.emplace_back(name, to_default ? std::nullopt : search_path_value(statement.value));
+    note_unconfirmed(name, to_default ? std::nullopt : search_path_value(statement.value));
   } else if (name.empty()) {
     pin();
   } else if (to_default && startup_settings_->find(name)) {
     // The server reports its own default, which is not what the client had at first.
-    unconfirmed_settings_.emplace_back(name, std::nullopt);
+    note_unconfirmed(name, std::nullopt);
   }
 }
 
+/// Of a statement that is about to be sent.
+void ClientSession::note_unconfirmed(std::string_view name, std::optional<std::string> value) {
+  unconfirmed_settings_.push_back({std::string(name), std::move(value), units_sent_ + 1});
+}
+
+/// A transaction has ended: what its units have set counts from now on, unless it was taken back.
+void ClientSession::confirm_settings(ServerSession& server) {
+  const std::uint64_t answered = units_sent_ - in_flight_;
+  std::size_t done = 0;
+  for (; done < unconfirmed_settings_.size() && unconfirmed_settings_[done].unit <= answered; ++done) {
+    if (unit_failed_ || rolled_back_) continue;
+    const auto& [name, value, unit] = unconfirmed_settings_[done];
+    const std::string* at_login = value ? nullptr : startup_settings_->find(name);
+    settings_ = hub_.interner().with(settings_, name, at_login ? std::optional<std::string_view>(*at_login) : value);
+    server.note_settings(hub_.interner().with(server.settings(), name, value));
+    if (at_login) restored_.push_back(name);
+  }
+  if (done == 0) return;
+  // "SET …; COMMIT; SELECT 1/0": which of both the end of the unit speaks of can't be told.
+  if (ended_within_) pin();
+  unconfirmed_settings_.erase(unconfirmed_settings_.begin(), unconfirmed_settings_.begin() + static_cast<std::ptrdiff_t>(done));
+}
+
 void ClientSession::pin() {
-  if (pool_->on_session_state == config::OnSessionState::pin) pin_ = Pin::session_state;
+  if (pool_->on_session_state != config::OnSessionState::pin) return;
+  pin_ = Pin::session_state;
+  pinned_since_discard_ = true;
 }
 
 /// Nobody knows what was sent: it may have written anything and committed in between.
 void ClientSession::note_opaque() {
-  if (!split() || on_replica_) return;
+  if (!tracks() || on_replica_) return;
   may_commit_ = flight_controls_transaction_ = true;
   note_writes({.all = true, .keys = {}});
 }
@@ -166,6 +192,7 @@ void ClientSession::note_writes(const sql::TableSet& tables) {
 /// It has, or may have, been committed: from now on readers of these tables need a capture that is sent after this.
 void ClientSession::mark_writes() {
   DatabaseContext& database = *pool_->database;
+  if (!database.captures) return;  // A reload has ended the split: nobody reads on replicas.
   const tokens::Ticket ticket = database.captures->mark();
   database.writes.mark(writes_.keys, writes_.all || database.catalog_stale, ticket, hub_.now());
   need_.join({.lsn = {}, .pending = ticket});
@@ -181,6 +208,7 @@ void ClientSession::drop_writes() {
 
 /// The primary may have shown what nobody has acknowledged yet; a replica must not take it back.
 void ClientSession::note_read_on(const ServerSession&) {
+  if (!split()) return;
   DatabaseContext& database = *pool_->database;
   const ConsistencyLevel level = pool_->policy.level;
   const bool others_write = database.open_writers > (counted_writer_ ? 1U : 0U);

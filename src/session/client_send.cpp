@@ -27,7 +27,20 @@ bool may_stream(char type) noexcept {
 }  // namespace
 
 bool ClientSession::translates() const noexcept {
-  return split() || (pool_->mode != config::PoolMode::session && pool_->max_prepared_statements > 0);
+  return tracks() || (pool_->mode != config::PoolMode::session && pool_->max_prepared_statements > 0);
+}
+
+/// Writes are noted also where reads are not routed: others of the database may read on replicas.
+bool ClientSession::tracks() const noexcept { return pool_ && pool_->database->split(); }
+
+StatementRef ClientSession::parsed(const protocol::Parse& parse) {
+  if (literals_of_ != settings_) {
+    // PostgreSQL itself parses anew when search_path has changed.
+    SettingsInterner& interner = hub_.interner();
+    literals_ = interner.with(interner.with(settings_, "application_name", std::nullopt), "search_path", std::nullopt);
+    literals_of_ = settings_;
+  }
+  return pool_->database->statements.get(parse.query, parse.types.raw(), literals_);
 }
 
 StatementRef ClientSession::find_statement(Bytes name) const {
@@ -45,7 +58,9 @@ void ClientSession::forget_statement(std::string_view name) {
 }
 
 void ClientSession::restore_statement(std::string_view name, StatementRef statement) {
-  if (name.empty()) {
+  if (!statement) {
+    forget_statement(name);
+  } else if (name.empty()) {
     unnamed_ = std::move(statement);
   } else {
     statements_.insert_or_assign(std::string(name), std::move(statement));
@@ -76,6 +91,7 @@ void ClientSession::begin_on(ServerSession& server, const routing::Route& route)
   server_ = &server;
   on_replica_ = route.target == sql::Target::replica;
   holding_ = on_replica_;
+  renamed_.clear();
   transaction_at_ = query_at_ = hub_.now();
   if (!server.bring(settings_)) return run_unit();
   // A write goes out once its settings are confirmed. A read may follow at once: its answer is held.
@@ -113,6 +129,7 @@ std::size_t ClientSession::stream(Bytes input) {
   std::size_t used = 0;
   while (used < input.size() && state_ == ClientState::active) {
     if (on_replica_ || settings_pending_ || leaving_ || discarding_ || server_->congested()) return used;
+    if (barrier_ && in_flight_ > 0 && !unit_open_) return used;
     const Bytes rest = input.substr(used);
     if (pass_left_ > 0) {
       const std::size_t now = static_cast<std::size_t>(std::min<std::uint64_t>(pass_left_, rest.size()));
@@ -141,6 +158,7 @@ std::size_t ClientSession::stream(Bytes input) {
       begin_long_message(rest[0], *size);
       continue;
     }
+    request_at_ = hub_.now();
     send_message(rest[0], rest.substr(0, static_cast<std::size_t>(*size)));
     used += static_cast<std::size_t>(*size);
   }
@@ -203,6 +221,8 @@ void ClientSession::count_route() {
 void ClientSession::unit_sent(Answer answer) {
   count_route();
   ++in_flight_;
+  ++units_sent_;
+  unnoted_ = unnoted_ || !split();
   unit_open_ = false;
   cleared_ = false;
   query_at_ = hub_.now();
@@ -250,9 +270,9 @@ void ClientSession::send_message(char type, Bytes message) {
 }
 
 void ClientSession::send_query(Bytes message) {
-  const bool looked_at = split() || !statements_.empty();
+  const bool looked_at = translates();
   const Bytes text = looked_at ? protocol::Reader(message.substr(protocol::kHeaderSize)).cstring() : Bytes();
-  if (split() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text));
+  if (tracks() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text));
   unnamed_.reset();
   server_->forget_unnamed();
   if (const std::string name = statements_.empty() ? std::string() : deallocated_name(text); !name.empty()) {
@@ -267,6 +287,7 @@ void ClientSession::send_query(Bytes message) {
       return unit_sent(Answer::query);
     }
   }
+  barrier_ = barrier_ || forgets_statements(text);
   server_->send(message);
   unit_sent(Answer::query);
 }
@@ -289,8 +310,9 @@ void ClientSession::send_parse(Bytes message) {
   if (!parse->name.empty() && statements_.count(parse->name) != 0) {
     return send_failing(concat({"42P05prepared statement \"", parse->name, "\" already exists"}));
   }
-  StatementRef statement = pool_->database->statements.get(parse->query, parse->types.raw());
-  if (split()) judge(*statement);
+  StatementRef statement = parsed(*parse);
+  if (tracks()) judge(*statement);
+  if (on_replica_) renamed_.emplace_back(parse->name, find_statement(parse->name));
   if (parse->name.empty()) {
     unnamed_ = statement;
     ++pool_->counters.server_parse_count;
@@ -364,7 +386,7 @@ void ClientSession::send_bind(Bytes message) {
   if (!statement) return;
   if (bind->portal.empty()) {
     portal_ = statement;
-  } else if (split()) {
+  } else if (tracks()) {
     portals_.insert_or_assign(std::string(bind->portal), statement);
   }
   if (bind->statement.empty()) {
@@ -374,7 +396,7 @@ void ClientSession::send_bind(Bytes message) {
     protocol::append_renamed(scratch_, *bind, statement->server_name);
     server_->send(scratch_);
   }
-  server_->expect(Answer::bind);
+  expect(Answer::bind, Fate::forward, statement);
 }
 
 void ClientSession::send_describe(Bytes message) {
@@ -394,7 +416,7 @@ void ClientSession::send_describe(Bytes message) {
     protocol::append_renamed_describe(scratch_, *target, statement->server_name);
     server_->send(scratch_);
   }
-  server_->expect(Answer::describe_statement);
+  expect(Answer::describe_statement, Fate::forward, statement);
 }
 
 void ClientSession::send_close(Bytes message) {
@@ -407,6 +429,7 @@ void ClientSession::send_close(Bytes message) {
   }
   // The statement itself is shared and stays on the server.
   StatementRef statement = find_statement(target->name);
+  if (on_replica_) renamed_.emplace_back(target->name, statement);
   forget_statement(target->name);
   expect(Answer::close, Fate::invent, std::move(statement), std::string(target->name));
 }
@@ -415,12 +438,13 @@ void ClientSession::send_execute(Bytes message) {
   const auto execute = protocol::parse_execute(message.substr(protocol::kHeaderSize));
   if (!execute) return protocol_violation("broken Execute packet");
   unit_open_ = true;
-  if (split() && !on_replica_) {
-    StatementRef statement = portal_;
-    if (!execute->portal.empty()) {
-      const auto found = portals_.find(execute->portal);
-      statement = found == portals_.end() ? nullptr : found->second;
-    }
+  StatementRef statement = portal_;
+  if (!execute->portal.empty()) {
+    const auto found = portals_.find(execute->portal);
+    statement = found == portals_.end() ? nullptr : found->second;
+  }
+  if (statement) barrier_ = barrier_ || forgets_statements(statement->text);
+  if (tracks() && !on_replica_) {
     if (statement) {
       judge(*statement);
       note_sent(statement->meaning);

@@ -10,6 +10,8 @@ namespace {
 
 /// Of input that waits for somebody else: beyond it the client is not read.
 constexpr std::size_t kStalledInputMax = 64U << 10;
+/// Of an answer that is held, over what the unit itself may measure: what is invented for its messages is shorter than they are.
+constexpr std::size_t kHeldBesidesMax = 1U << 20;
 
 }  // namespace
 
@@ -209,6 +211,8 @@ void ClientSession::deliver(Bytes bytes) noexcept {
   pool_->counters.bytes_sent += bytes.size();
   if (holding_) {
     held_ += bytes;
+    // Notices without end: then the answer is given as it is.
+    if (held_.size() > static_cast<std::size_t>(hub_.settings().max_unit_buffer) + kHeldBesidesMax) end_hold();
     return;
   }
   transport_->send(bytes);

@@ -182,6 +182,8 @@ class ClientSession final : public io::TransportUser {
 
   // client_send.cpp: messages towards the server that is bound
   bool translates() const noexcept;
+  bool tracks() const noexcept;
+  StatementRef parsed(const protocol::Parse& parse);
   StatementRef find_statement(Bytes name) const;
   void begin_on(ServerSession& server, const routing::Route& route);
   void run_unit();
@@ -216,6 +218,8 @@ class ClientSession final : public io::TransportUser {
   void note_sent(const std::shared_ptr<const sql::StatementClass>& meaning);
   void note_session_steps(const sql::StatementClass& meaning);
   void note_setting(const sql::Statement& statement);
+  void note_unconfirmed(std::string_view name, std::optional<std::string> value);
+  void confirm_settings(ServerSession& server);
   void note_opaque();
   void note_writes(const sql::TableSet& tables);
   void mark_writes();
@@ -244,6 +248,10 @@ class ClientSession final : public io::TransportUser {
   bool ready_after_drop_ = false;
   bool answer_cut_ = false;           ///< the client has part of a message and will not get the rest
   bool rolled_back_ = false;          ///< the last completion was a ROLLBACK
+  bool transaction_ended_ = false;    ///< the last completion was a COMMIT or ROLLBACK
+  bool ended_within_ = false;         ///< and more of the same unit came behind it
+  bool barrier_ = false;              ///< nothing more is sent before what is under way has been answered
+  bool pinned_since_discard_ = false; ///< session state was made behind a DISCARD ALL that is under way
   bool resetting_ = false;            ///< DISCARD ALL ran in this unit
   bool healed_by_refusal_ = false;
   bool flush_answered_ = false;
@@ -257,6 +265,7 @@ class ClientSession final : public io::TransportUser {
   bool ddl_in_flight_ = false;
   bool several_in_flight_ = false;    ///< a simple query of several statements
   bool counted_writer_ = false;
+  bool unnoted_ = false;              ///< something was sent while the database was not split for this pool
   Pin pin_ = Pin::none;
   std::uint8_t reruns_ = 0;
   std::uint32_t in_flight_ = 0;       ///< ReadyForQuery messages that are owed to the client
@@ -274,12 +283,21 @@ class ClientSession final : public io::TransportUser {
   std::string scratch_;
   std::unique_ptr<Unit> unit_;        ///< split databases only
   SharedSettings settings_;
+  SharedSettings literals_of_;        ///< the settings_ of which literals_ were made
+  SharedSettings literals_;           ///< those of them that may change what a literal means
   SharedSettings startup_settings_;   ///< what the client asked for at login: DISCARD ALL leads back there
-  /// Once their unit has succeeded; nullopt leads back to what the client asked for at login.
-  std::vector<std::pair<std::string, std::optional<std::string>>> unconfirmed_settings_;
+  struct UnconfirmedSetting {
+    std::string name;
+    std::optional<std::string> value;  ///< nullopt leads back to what the client asked for at login
+    std::uint64_t unit = 0;            ///< the one that sets it, counted by units_sent_
+  };
+  std::vector<UnconfirmedSetting> unconfirmed_settings_;  ///< until their transaction has ended
+  std::uint64_t units_sent_ = 0;
   std::vector<std::string> restored_;  ///< led back there: the client is told, as the server speaks of its own default
   std::map<std::string, StatementRef, std::less<>> statements_;
   StatementRef unnamed_;
+  /// What names meant before a unit on a replica changed them, in order: it may have to run again.
+  std::vector<std::pair<std::string, StatementRef>> renamed_;
   std::map<std::string, StatementRef, std::less<>> portals_;  ///< named ones
   StatementRef portal_;               ///< of the unnamed one
   sql::Dialect dialect_;

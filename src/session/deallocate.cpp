@@ -45,4 +45,16 @@ std::string deallocated_name(Bytes sql) {
   return to_lower(word);
 }
 
+bool forgets_statements(Bytes sql) {
+  const std::size_t first = sql.find_first_not_of(" \t\r\n");
+  if (first == Bytes::npos || (sql[first] != 'd' && sql[first] != 'D')) return false;
+  sql = trimmed(sql);
+  const Bytes verb = take_word(sql);
+  const bool deallocates = equals_ignoring_case(verb, "deallocate");
+  if (!deallocates && !equals_ignoring_case(verb, "discard")) return false;
+  Bytes rest = sql;
+  if (deallocates && equals_ignoring_case(take_word(rest), "prepare")) sql = rest;
+  return equals_ignoring_case(take_word(sql), "all") && (sql.empty() || sql == ";");
+}
+
 }  // namespace pgweir::session

@@ -11,4 +11,7 @@ namespace pgweir::session {
 /// included.
 std::string deallocated_name(Bytes sql);
 
+/// "DEALLOCATE [PREPARE] ALL" or "DISCARD ALL": the server forgets all statements when it runs this.
+bool forgets_statements(Bytes sql);
+
 }  // namespace pgweir::session

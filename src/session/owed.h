@@ -41,7 +41,7 @@ struct Owed {
   Answer answer = Answer::query;
   Fate fate = Fate::forward;
   Errand errand = Errand::none;
-  StatementRef statement;  ///< of parse and close
+  StatementRef statement;  ///< of parse and close, and what a bind or describe uses
   std::uint64_t unit = 0;  ///< of a named parse: in which it was sent, see ServerStatements
   std::string text;        ///< parse, close: the client's name for it; replace: SQLSTATE and error text
 };

@@ -214,14 +214,29 @@ bool ServerSession::on_completion(char type, Bytes body) {
   copying_in_ = false;
   // Without the zero byte at its end.
   const Bytes tag = type == kCommandComplete && !body.empty() ? body.substr(0, body.size() - 1) : Bytes();
-  if (tag.starts_with('D') && (tag == "DISCARD ALL" || tag == "DEALLOCATE ALL")) {
+  const bool forgets = tag.starts_with('D') && (tag == "DISCARD ALL" || tag == "DEALLOCATE ALL");
+  if (forgets) {
     prepared_.clear();
-    if (tag == "DISCARD ALL") unnamed_.reset();
+    if (tag == "DISCARD ALL") {
+      unnamed_.reset();
+      if (!client_) settings_ = hub_.interner().empty();
+    }
+  } else if (tag == "RESET" && !client_) {
+    settings_ = hub_.interner().empty();  // An operator's own server_reset_query.
   }
   // Marks are made before the acknowledgement is passed on.
   if (forward) {
     client_->on_complete(*this, answer, tag);
     end_hold();
+  }
+  if (forgets) {
+    // What was prepared behind it in the same unit is still to come.
+    for (std::size_t i = 1; i < owed_.size(); ++i) {
+      const Owed& parse = owed_[i];
+      if (parse.answer != Answer::parse || parse.unit == 0) continue;
+      prepared_.add(parse.statement, parse.unit);
+      if (client_ && parse.fate == Fate::forward) client_->restore_statement(parse.text, parse.statement);
+    }
   }
   if (answer == Answer::execute) owed_.pop();
   return forward;
@@ -243,6 +258,7 @@ bool ServerSession::on_error(Bytes message) {
     return false;
   }
   const std::string replacement = fate == Fate::replace ? front.text : std::string();
+  if (front.statement && answer != Answer::parse) note_unusable(*front.statement, fields);
   bool flush_skipped = false;
   if (answer != Answer::query && answer != Answer::function_call) {
     flush_skipped = drop_until_sync();
@@ -320,6 +336,16 @@ bool ServerSession::drop_until_sync() {
     owed_.pop();
   }
   return flush_skipped && owed_.empty();
+}
+
+/// Why a prepared statement could not be used may be a reason not to offer it to anybody again.
+void ServerSession::note_unusable(const PreparedStatement& statement, const protocol::ErrorFields& fields) {
+  // Its result has changed, and stays so for who has it; a client's own Close and Parse must lead to a new one.
+  if (fields.sqlstate == "0A000" && fields.routine == "RevalidateCachedQuery") pool_.database->statements.retire(statement);
+  if (fields.sqlstate != "26000") return;
+  // A function has deallocated it, and perhaps others.
+  prepared_.remove(statement);
+  doubtful_ = true;
 }
 
 /// The message has failed or was passed over: what was taken for granted when it was sent is not so.

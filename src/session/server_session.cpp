@@ -153,6 +153,7 @@ void ServerSession::unbind(Leave how) {
   if (how == Leave::broken || !owes_nothing() || !run_.empty()) {
     return close(Error("08006", "client disconnect while server was not ready"));
   }
+  if (doubtful_) return close(Error("08006", "its prepared statements were deallocated by a function"));
   transport_->pause(false);
   if (how == Leave::clean) {
     enter(ServerEvent::unbound);
@@ -165,10 +166,9 @@ void ServerSession::unbind(Leave how) {
     enter(ServerEvent::answered);
     return became_idle();
   }
-  // What the client left is gone with it: settings that were brought, and prepared statements.
-  prepared_.clear();
-  settings_ = hub_.interner().empty();
-  run_errand(Errand::reset, own.empty() ? std::string_view("DISCARD ALL") : std::string_view(own));
+  // A client that was pinned may have left anything, whatever the operator thinks sufficient in session pooling.
+  const bool everything = own.empty() || (pool_.policy.split && !session_pooling);
+  run_errand(Errand::reset, everything ? std::string_view("DISCARD ALL") : std::string_view(own));
 }
 
 void ServerSession::close(const Error& why) {

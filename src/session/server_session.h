@@ -19,6 +19,10 @@
 #include "session/owed.h"
 #include "session/server_state.h"
 
+namespace pgweir::protocol {
+struct ErrorFields;
+}
+
 namespace pgweir::session {
 
 /// How to log in. `parameters` go into the startup packet behind user and database.
@@ -138,6 +142,7 @@ class ServerSession final : public io::TransportUser {
   bool on_parameter(Bytes body);
   bool drop_until_sync();
   void take_back(const Owed& skipped);
+  void note_unusable(const PreparedStatement& statement, const protocol::ErrorFields& fields);
   void drop_syncs_of_copy();
   void give_invented();
   void settle() {
@@ -157,6 +162,7 @@ class ServerSession final : public io::TransportUser {
   bool connected_ = false;
   bool copying_in_ = false;
   bool skipping_ = false;
+  bool doubtful_ = false;             ///< what is prepared here is not known: for its present client only
   bool slice_forwarded_ = false;      ///< the long message under way goes to the client
   std::unique_ptr<io::Transport> transport_;
   ClientSession* client_ = nullptr;

@@ -4,16 +4,22 @@
 
 namespace pgweir::session {
 
-StatementRef StatementStore::get(Bytes text, Bytes types) {
-  if (const auto known = by_key_.find({text, types}); known != by_key_.end()) return known->second;
+StatementRef StatementStore::get(Bytes text, Bytes types, const SharedSettings& under) {
+  if (const auto known = by_key_.find({text, types, under.get()}); known != by_key_.end()) return known->second;
   if (by_key_.size() >= sweep_at_) sweep();
   auto statement = std::make_shared<PreparedStatement>();
   statement->id = ++last_id_;
   statement->text = text;
   statement->types = types;
   statement->server_name = "pgweir_" + std::to_string(statement->id);
-  by_key_.emplace(Key{statement->text, statement->types}, statement);
+  statement->under = under;
+  by_key_.emplace(Key{statement->text, statement->types, under.get()}, statement);
   return statement;
+}
+
+void StatementStore::retire(const PreparedStatement& statement) {
+  const auto known = by_key_.find({statement.text, statement.types, statement.under.get()});
+  if (known != by_key_.end() && known->second.get() == &statement) by_key_.erase(known);
 }
 
 void StatementStore::sweep() {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/bytes.h"
+#include "session/settings_set.h"
 #include "sql/statement_class.h"
 
 namespace pgweir::session {
@@ -24,6 +25,7 @@ struct PreparedStatement {
   std::string server_name;           ///< "pgweir_<id>"
   std::shared_ptr<const sql::StatementClass> meaning;  ///< null when the database is not split
   std::uint64_t judging = 0;         ///< DatabaseContext::judging when `meaning` was made
+  SharedSettings under;              ///< what its literals mean: settings of the clients that share it
   bool proven = false;               ///< some server has accepted its Parse
 };
 using StatementRef = std::shared_ptr<PreparedStatement>;
@@ -31,8 +33,11 @@ using StatementRef = std::shared_ptr<PreparedStatement>;
 /// All statements of one database that somebody still uses, and the last ones that nobody does.
 class StatementStore {
  public:
-  /// The statement of this text and types; made when it is new.
-  StatementRef get(Bytes text, Bytes types);
+  /// The statement of this text and types; made when it is new. Literals become values when PostgreSQL parses them
+  /// (timestamptz '2026-01-01'), so clients with other settings than `under` have a statement of their own.
+  StatementRef get(Bytes text, Bytes types, const SharedSettings& under = nullptr);
+  /// It is of no use any more: the next Parse of its text makes a new one.
+  void retire(const PreparedStatement& statement);
   std::size_t size() const noexcept { return by_key_.size(); }
 
  private:
@@ -40,11 +45,13 @@ class StatementStore {
   struct Key {
     Bytes text;
     Bytes types;
+    const SettingsSet* under;
     bool operator==(const Key&) const = default;
   };
   struct HashKey {
     std::size_t operator()(const Key& key) const noexcept {
-      return std::hash<Bytes>()(key.text) * 31 + std::hash<Bytes>()(key.types);
+      return std::hash<Bytes>()(key.text) * 31 + std::hash<Bytes>()(key.types) +
+             std::hash<const void*>()(key.under);
     }
   };
   void sweep();

@@ -6,7 +6,6 @@ import struct
 import pytest
 
 import pooler as poolers
-from cluster import wait_for
 from wire import FLUSH, SYNC, Wire, bind, close, connected, describe, error_fields, execute, message, parse, run, simple, text
 
 SCHEMA = """
@@ -172,3 +171,166 @@ def test_flush_and_sync_while_copying(any_weir, direct):
             assert place.until("Z").kinds == "CZ"
         same(client, direct, simple("SELECT 1"))
         others_are_served(any_weir)
+
+
+# ---------------------------------------------------------------------------------------- what one leaves for the next
+
+SET_PATH = simple("SET search_path = hidden")
+LEAKS = {                       # what is sent, and how many units that is
+    "search_path, then an error": ([SET_PATH, simple("INSERT INTO no_such VALUES (1)")], 2),
+    "search_path, then a rollback": ([SET_PATH, simple("BEGIN"), simple("ROLLBACK")], 3),
+    "search_path in a transaction, then a rollback": (
+        [simple("BEGIN"), SET_PATH, simple("COMMIT"), simple("BEGIN"), simple("ROLLBACK")], 5),
+    "search_path in the extended protocol, then an error": (
+        [run("SET search_path = hidden"), SYNC, run("INSERT INTO no_such VALUES (1)"), SYNC], 2),
+    "search_path committed in a message that fails": ([simple("SET search_path = hidden; COMMIT; SELECT 1/0")], 1),
+    "search_path taken back": ([simple("BEGIN"), SET_PATH, simple("ROLLBACK")], 3),
+    "a temporary table behind DISCARD ALL": ([simple("DISCARD ALL"), simple("CREATE TEMP TABLE secret (a int)")], 2),
+    "a temporary table behind DISCARD ALL in one unit": (
+        [run("DISCARD ALL"), run("CREATE TEMP TABLE secret (a int)"), SYNC], 1),
+    "TimeZone, then an error": ([simple("SET TimeZone = 'Asia/Tokyo'"), simple("INSERT INTO no_such VALUES (1)")], 2),
+}
+
+
+@pytest.mark.parametrize("reset_query", ["", "RESET ALL"], ids=["DISCARD ALL", "own reset query"])
+def test_nothing_that_was_set_in_a_pipeline_reaches_the_next_client(cluster, schema, reset_query):
+    settings = "query_wait_timeout = 20" + (f"\nserver_reset_query = {reset_query}" if reset_query else "")
+    with poolers.for_cluster(cluster, schema, "pool_size=1", settings, wait=False) as pooler:
+        for what, (parts, ready) in LEAKS.items():
+            with connected(pooler.port) as client:
+                client.send(*parts)
+                client.until("Z", ready)
+                if "temporary" not in what and "committed" not in what:      # those keep the server until they leave
+                    check_nothing_is_left(pooler, what)
+            check_nothing_is_left(pooler, what)
+
+
+def check_nothing_is_left(pooler, what: str) -> None:
+    with connected(pooler.port) as other:
+        answer = other.query("INSERT INTO written VALUES (1, 'x') RETURNING current_setting('search_path'), "
+                             "current_setting('TimeZone')")
+        assert answer.sqlstates == [], (what, answer.errors)
+        assert answer.rows[0][0] == '"$user", public', what
+        assert answer.rows[0][1] != "Asia/Tokyo", what
+        assert other.query("SELECT to_regclass('secret') /* pgweir: primary */").rows == [(None,)], what
+
+
+def test_a_prepared_statement_means_what_it_meant_under_its_own_clients_settings(any_weir):
+    """Literals become values when a statement is parsed: two clients with different settings must not share one."""
+    sql = "SELECT extract(epoch FROM timestamptz '2026-01-01 00:00')::int, date '01/02/2026'::text, interval '1-2'::text"
+    answers = []
+    for zone, style in (("UTC", "ISO, MDY"), ("Asia/Tokyo", "ISO, DMY"), ("UTC", "ISO, MDY")):
+        with connected(any_weir.port, TimeZone=zone, DateStyle=style) as client:
+            client.send(parse(sql, "literal"), bind(name="literal"), execute(), SYNC)
+            answers.append(client.until("Z").rows[0][:2])
+    assert answers[0] == answers[2] == ("1767225600", "2026-01-02")
+    assert answers[1] == ("1767193200", "2026-02-01")
+
+
+def test_a_statement_whose_result_changed_can_be_prepared_again(any_weir, direct):
+    """It is shared under a name of ours, so a client's own Close does not take it off the server."""
+    direct.query("ALTER TABLE shape DROP COLUMN IF EXISTS extra")
+    with connected(any_weir.port) as client:
+        def step(*parts: bytes):
+            client.send(simple("BEGIN"), *parts, SYNC, simple("COMMIT"))       # so that it is the primary's
+            return client.until("Z", 3)
+        assert step(parse("SELECT * FROM shape", "s"), bind(name="s"), execute()).sqlstates == []
+        direct.query("ALTER TABLE shape ADD COLUMN extra int")
+        assert step(bind(name="s"), execute()).sqlstates == ["0A000"]
+        answer = step(close("S", "s"), parse("SELECT * FROM shape", "s"), bind(name="s"), execute())
+        assert answer.sqlstates == [] and answer.rows == [("1", None)]
+
+
+def test_statements_that_a_function_deallocates_do_not_spoil_the_server(any_weir):
+    with connected(any_weir.port) as client:
+        client.send(parse("INSERT INTO written VALUES (1, 'd') RETURNING 3", "s"), SYNC)
+        client.until("Z")
+        client.send(bind(name="s"), execute(), SYNC)
+        assert client.until("Z").rows == [("3",)]
+        client.query("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+        for _ in range(2):
+            client.send(bind(name="s"), execute(), SYNC)
+            answer = client.until("Z")
+        assert answer.rows == [("3",)]
+
+
+@pytest.mark.parametrize("discard", ["DISCARD ALL", "DEALLOCATE ALL"])
+@pytest.mark.parametrize("extended", [False, True])
+def test_statements_prepared_behind_a_discard_in_the_same_pipeline(any_weir, discard, extended):
+    write = "INSERT INTO written VALUES (2, 'behind') RETURNING 4"
+    with connected(any_weir.port) as client:
+        client.send(parse(write, "a"), SYNC)
+        client.until("Z")
+        client.send(run(discard) + SYNC if extended else simple(discard), parse(write, "a"), bind(name="a"), execute(), SYNC)
+        answer = client.until("Z", 2)
+        assert answer.sqlstates == [] and answer.rows == [("4",)]
+        for _ in range(2):
+            client.send(bind(name="a"), execute(), SYNC)
+            assert client.until("Z").rows == [("4",)]
+    with connected(any_weir.port) as other:
+        other.send(parse(write, "b"), bind(name="b"), execute(), SYNC)
+        assert other.until("Z").rows == [("4",)]
+
+
+# ---------------------------------------------------------------------------------------- reads that run again
+
+def test_a_read_that_runs_again_still_has_the_statement_that_its_unit_closes(weir):
+    with connected(weir.port) as client:
+        client.send(parse("SELECT 1 WHERE counts() > 0", "s"), SYNC)
+        client.until("Z")
+        for name in ("s", ""):
+            if not name:
+                client.send(parse("SELECT 2 WHERE counts() > 0"), SYNC)
+                client.until("Z")
+            client.send(bind(name=name), execute(), close("S", name), SYNC)
+            answer = client.until("Z")
+            assert answer.sqlstates == [] and answer.rows, answer
+            client.send(bind(name=name), execute(), SYNC)
+            assert client.until("Z").sqlstates == ["26000"]
+
+
+# ---------------------------------------------------------------------------------------- reload
+
+def test_a_reload_that_ends_the_split_in_the_middle_of_things(cluster, schema):
+    with poolers.for_cluster(cluster, schema) as pooler:
+        with connected(pooler.port) as writer, connected(pooler.port) as half, connected(pooler.port) as idle:
+            writer.query("BEGIN")
+            writer.query("INSERT INTO written VALUES (1, 'reload')")
+            half.send(parse("SELECT 1"))                 # a unit is being collected
+            idle.query("SELECT 1")
+            pooler.write_ini(poolers.ini_for(cluster, schema, split=False))
+            pooler.console("RELOAD")
+            assert writer.query("COMMIT").tags == ["COMMIT"]
+            half.send(run("SELECT 2"), SYNC)
+            assert half.until("Z").rows == [("2",)]
+            assert idle.query("SELECT 3").rows == [("3",)]
+            pooler.write_ini(poolers.ini_for(cluster, schema))
+            pooler.console("RELOAD")
+            assert writer.query("SELECT 4").rows == [("4",)]
+
+
+# ---------------------------------------------------------------------------------------- writes of those who are not split
+
+def test_writes_of_a_user_who_is_not_split_are_known_to_those_who_are(cluster, schema):
+    with poolers.for_cluster(cluster, schema, settings="[users]\nother = read_split=off") as pooler:
+        with connected(pooler.port, user="other") as writer, connected(pooler.port) as reader:
+            for replica in cluster.replicas:
+                replica.pause_replay()
+            try:
+                writer.query("BEGIN")
+                writer.query("INSERT INTO written VALUES (901, 'unsplit')")
+                writer.query("COMMIT")
+                writer.send(run("INSERT INTO written VALUES ($1, 'unsplit')", "902"), SYNC)
+                writer.until("Z")
+                assert reader.query("SELECT count(*) FROM written WHERE word = 'unsplit'").rows == [("2",)]
+            finally:
+                for replica in cluster.replicas:
+                    replica.resume_replay()
+
+
+# ---------------------------------------------------------------------------------------- memory
+
+def test_notices_without_end_do_not_pile_up_in_front_of_the_first_row(weir):
+    with connected(weir.port) as client:
+        answer = client.query("SELECT chatty(1000)")
+        assert len(answer.notices) == 1000 and answer.rows == [("1000",)]

@@ -226,6 +226,9 @@ TEST_CASE("pitfall 9: an address of several instances never answers what needs a
   World world;
   world.cluster.nodes[1].several = true;
   CHECK(world.route().replica_count == 2);
+  world.unit.only_replica = kFirst;  // Where the session read last, which may be another instance now.
+  CHECK(world.reason() == Reason::token_ahead);
+  world.unit.only_replica = {};
   world.unit.tables = {.lsn = Lsn{1}};
   REQUIRE(world.route().replica_count == 1);
   CHECK(world.route().replicas[0] == kSecond);

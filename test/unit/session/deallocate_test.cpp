@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 using pgweir::session::deallocated_name;
+using pgweir::session::forgets_statements;
 
 TEST_CASE("DEALLOCATE names the statement as PostgreSQL folds it", "[session]") {
   CHECK(deallocated_name("DEALLOCATE foo") == "foo");
@@ -19,4 +20,11 @@ TEST_CASE("DEALLOCATE ALL and other statements name nothing", "[session]") {
   CHECK(deallocated_name("DEALLOCATE a; SELECT 1").empty());
   CHECK(deallocated_name("DEALLOCATE \"a\" b\"").empty());
   CHECK(deallocated_name("").empty());
+}
+
+TEST_CASE("DISCARD ALL and DEALLOCATE ALL make the server forget all statements", "[session]") {
+  for (const char* sql : {"DISCARD ALL", " discard\tall ;", "DEALLOCATE ALL", "deallocate prepare all;"}) CHECK(forgets_statements(sql));
+  for (const char* sql : {"DISCARD TEMP", "DEALLOCATE a", "DEALLOCATE \"all\"", "DISCARD ALL, x", "DELETE FROM t", ""}) {
+    CHECK_FALSE(forgets_statements(sql));
+  }
 }

@@ -12,6 +12,26 @@ TEST_CASE("the same text and types are one statement, other types another", "[se
   CHECK(a->server_name == "pgweir_1");
 }
 
+TEST_CASE("clients whose settings give literals another meaning have a statement of their own", "[session]") {
+  StatementStore store;
+  SettingsInterner interner;
+  const SharedSettings tokyo = interner.with(interner.empty(), "TimeZone", "Asia/Tokyo");
+  const StatementRef a = store.get("SELECT timestamptz '2026-01-01'", {}, interner.empty());
+  CHECK(store.get("SELECT timestamptz '2026-01-01'", {}, tokyo) != a);
+  CHECK(store.get("SELECT timestamptz '2026-01-01'", {}, interner.with(tokyo, "TimeZone", std::nullopt)) == a);
+}
+
+TEST_CASE("a retired statement makes room for a new one of the same text", "[session]") {
+  StatementStore store;
+  const StatementRef old = store.get("SELECT * FROM t", {});
+  store.retire(*old);
+  const StatementRef fresh = store.get("SELECT * FROM t", {});
+  CHECK(fresh != old);
+  CHECK(fresh->server_name != old->server_name);
+  store.retire(*old);
+  CHECK(store.get("SELECT * FROM t", {}) == fresh);
+}
+
 TEST_CASE("statements that nobody holds are forgotten, held ones never", "[session]") {
   StatementStore store;
   const StatementRef kept = store.get("kept", {});
