@@ -6,6 +6,13 @@
 #include "base/text.h"
 
 namespace pgweir::app {
+namespace {
+
+/// How long a replica is left alone that answered as another instance than the one that is watched; it doubles.
+constexpr Duration kStrangerPauseMin = std::chrono::milliseconds(50);
+constexpr Duration kStrangerPauseMax = std::chrono::seconds(2);
+
+}  // namespace
 
 std::uint32_t PoolLoad::outstanding(NodeId node) const noexcept {
   if (!pool_) return 0;
@@ -117,6 +124,7 @@ bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::Node
     const pool::Subpool* subpool = pool.seats.find(route.replicas[i]);
     if (!subpool) continue;
     pool::ServerSeat* seat = pool.seats.idle_for(subpool->bit(), subpool->index());
+    while (seat && send_away_stranger(static_cast<Server&>(*seat))) seat = pool.seats.idle_for(subpool->bit(), subpool->index());
     if (!seat || FAULT("pool.refuse_idle")) continue;
     auto& server = static_cast<Server&>(*seat);
     if (check_first(server)) {
@@ -173,11 +181,25 @@ void Pooler::Impl::hand_out(Server& server) {
   if (server.subpool->retired) return close_server(server, "database configuration changed");
   if (pool.seats.paused) return close_server(server, "pause mode");
   if (pool.seats.outlived(server, now())) return close_server(server, "server lifetime over");
+  if (send_away_stranger(server)) return;
   place(server, pool::Place::idle);
   if (give_to_waiter(server)) return;
   const pool::Limits& limits = pool.seats.limits;
   if (limits.server_idle_timeout > Duration{}) lower(now() + limits.server_idle_timeout);
   lower(pool.seats.outlived_at(server));
+}
+
+/// A replica's server that has reached another instance than the monitor asks: what the monitor knows of the replay position is
+/// not true of it. Closes it; once the node is known to be several, only reads without a token come here.
+bool Pooler::Impl::send_away_stranger(Server& server) noexcept {
+  const Cluster* cluster = server.pool.database.cluster;
+  if (!cluster || server.subpool->side != pool::Side::replica) return false;
+  const routing::NodeView* node = cluster->view()->find(server.node.id);
+  if (!node || node->several || node->started_at.empty() || server.session.started_at() == node->started_at) return false;
+  // A restarted node is another instance too, until the monitor has asked it again.
+  server.subpool->backoff.failed(now(), kStrangerPauseMin, kStrangerPauseMax);
+  close_server(server, "another instance answers at this address");
+  return true;
 }
 
 /// A new server of what counts as the primary says that it is a standby: the node was rebuilt, and
@@ -236,6 +258,7 @@ pool::ServerSeat* Pooler::Impl::idle_in(PoolEntry& pool, pool::NodeSet nodes) no
   for (const auto& subpool : pool.seats.subpools()) {
     if ((nodes & subpool->bit()) == 0) continue;
     pool::ServerSeat* seat = pool.seats.idle_of(*subpool);
+    while (seat && send_away_stranger(static_cast<Server&>(*seat))) seat = pool.seats.idle_of(*subpool);
     if (seat && !check_first(static_cast<Server&>(*seat))) return seat;
   }
   return nullptr;

@@ -104,9 +104,9 @@ class Pooler::Impl final : public session::Hub,
  private:
   friend class ConsoleWorld;
 
-  /// How long a handshake may take that is under way when the port is given up. Who knocks meanwhile
-  /// tries again after a second, which is when the port has to be another process's.
-  static constexpr Duration kHandshakeTime = std::chrono::milliseconds(500);
+  /// How long a handshake may take that is under way when the port is given up; long enough for one
+  /// packet that has to be sent again.
+  static constexpr Duration kHandshakeTime = std::chrono::milliseconds(1500);
   /// Of one turn; what is left is done in the next one.
   static constexpr int kRoundsMax = 8;
 
@@ -137,6 +137,7 @@ class Pooler::Impl final : public session::Hub,
   pool::Subpool* primary_of(PoolEntry& pool) const noexcept;
   /// An idle server: to the first who may have it, else it stays idle.
   void hand_out(Server& server);
+  bool send_away_stranger(Server& server) noexcept;
   bool is_fallen_primary(Server& server);
   bool give_to_waiter(Server& server);
   bool check_first(Server& server);
