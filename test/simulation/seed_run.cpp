@@ -76,6 +76,7 @@ bool breaks_things(const std::vector<Trouble>& kinds) {
       case Trouble::stalls:
       case Trouble::slow_network:
       case Trouble::reloads:
+      case Trouble::pauses:
       case Trouble::stray_promotion:
         break;
       case Trouble::resets:

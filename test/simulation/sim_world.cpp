@@ -94,8 +94,14 @@ void SimWorld::configure(const std::map<std::string, std::string>& settings) {
   const int size = std::stoi(setting("default_pool_size", "20"));
   const int replica_size = std::stoi(setting("replica_pool_size", "-1"));
   const int reserve = std::stoi(setting("reserve_pool_size", "0"));
-  cluster.user_servers_max = std::max(size, replica_size) + reserve;
+  // Servers in use outlive a reload that makes pools smaller.
+  cluster.user_servers_max = std::max(cluster.user_servers_max, std::max(size, replica_size) + reserve);
   cluster.servers_max = std::stoi(setting("max_db_connections", "0"));
+}
+
+void SimWorld::resize_pools(int size) {
+  options_.settings["default_pool_size"] = std::to_string(size);
+  configure(options_.settings);
 }
 
 void SimWorld::start() {

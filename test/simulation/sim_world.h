@@ -63,6 +63,8 @@ class SimWorld {
   void start();
   /// Writes another configuration; a RELOAD is the pooler's to be asked for.
   void configure(const std::map<std::string, std::string>& settings);
+  /// Writes the same configuration with another default_pool_size.
+  void resize_pools(int size);
 
   Dice dice;
   SimLoop loop;

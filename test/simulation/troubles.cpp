@@ -35,8 +35,8 @@ std::string_view to_string(Trouble trouble) noexcept {
       return "refused_logins";
     case Trouble::reloads:
       return "reloads";
-    case Trouble::slow_network:
-      return "slow_network";
+    case Trouble::pauses: return "pauses";
+    case Trouble::slow_network: return "slow_network";
     case Trouble::fault_places:
       return "fault_places";
   }
@@ -111,9 +111,17 @@ void Troubles::strike(Trouble trouble) {
                                        dice_.between(seconds{1}, seconds{6}));
     case Trouble::reloads:
       world_.loop.note("reload");
+      if (dice_.chance(400)) world_.resize_pools(dice_.between(1, 6));
       world_.pooler->request_reload();
       world_.loop.touch();
       return;
+    case Trouble::pauses:
+      if (paused_) return;
+      paused_ = true;
+      world_.loop.note("pause");
+      world_.pooler->pause_all();
+      world_.loop.touch();
+      return later(milliseconds{5}, milliseconds{300}, [this] { resume(); });
     case Trouble::stalls:
       if (!standby || standby->replay_paused()) return;
       standby->pause_replay(true);
@@ -184,8 +192,17 @@ void Troubles::strike(Trouble trouble) {
   }
 }
 
+void Troubles::resume() {
+  if (!paused_) return;
+  paused_ = false;
+  world_.loop.note("resume");
+  world_.pooler->resume_all();
+  world_.loop.touch();
+}
+
 void Troubles::heal() {
   if (healed_) return;
+  resume();
   healed_ = true;
   world_.loop.note("quiet from now on");
   fault_places_.reset();

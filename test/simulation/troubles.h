@@ -22,11 +22,12 @@ enum class Trouble : std::uint8_t {
   partition,        ///< a node can't be reached, and nobody is told
   half_open,        ///< single links go dead
   refused_logins,   ///< a replica that does not know the role
-  reloads,
+  reloads,           ///< with another size of the pools now and then
+  pauses,            ///< PAUSE, and RESUME a little later
   slow_network,  ///< small windows, small spans
   fault_places,  ///< the FAULT places of our own code
 };
-inline constexpr int kTroubles = 14;
+inline constexpr int kTroubles = 15;
 std::string_view to_string(Trouble trouble) noexcept;
 
 class Troubles {
@@ -43,6 +44,7 @@ class Troubles {
  private:
   void next();
   void strike(Trouble trouble);
+  void resume();
   void later(Duration min, Duration max, std::function<void()> action);
   SimNode* some_standby();
 
@@ -51,6 +53,7 @@ class Troubles {
   std::vector<Trouble> kinds_;
   std::optional<FaultPlaces> fault_places_;
   bool healed_ = false;
+  bool paused_ = false;
   bool moving_ = false;  ///< One change of the primary at a time.
 };
 
