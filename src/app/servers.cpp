@@ -18,6 +18,15 @@ bool node_said_no(const Error& error) noexcept {
          !passes(error.sqlstate());
 }
 
+/// What a client sees is the primary, also while only its replicas can be asked.
+auto greeting_of(const Server& server) {
+  auto greeting = server.session.reported();
+  for (auto& [name, value] : greeting) {
+    if (name == "in_hot_standby") value = "off";
+  }
+  return greeting;
+}
+
 /// The first pause after a failed login where other nodes can serve meanwhile; it doubles from
 /// there.
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
@@ -100,6 +109,12 @@ void Pooler::Impl::pump(PoolEntry& pool) {
       if (primary->open() == 0 && pool.seats.may_open(*primary, now(), Duration{}))
         open(pool, *primary, false);
       if (primary->open() == 0 && make_room(pool, *primary)) open(pool, *primary, false);
+      // One that logged in while this node was a replica greets nobody by itself.
+      each_server(pool, [&](Server& server) {
+        if (server.subpool != primary || !server.ever_idle || !pool.context.welcome.empty()) return;
+        pool.context.welcome = greeting_of(server);
+        wants_pump(pool);
+      });
       if (primary->open() == 0)
         lower(std::max(now() + std::chrono::milliseconds(100), primary->backoff.until()));
     } else if (pool.database.cluster->all_down()) {
@@ -180,11 +195,7 @@ void Pooler::Impl::logged_in_server(Server& server) {
   pool.node_refused = false;
   const bool primary = !pool.database.cluster || server.subpool->side == pool::Side::primary;
   if (pool.context.welcome.empty() && (primary || without_primary(pool))) {
-    pool.context.welcome = server.session.reported();
-    // What a client sees is the primary, also while only its replicas can be asked.
-    for (auto& [name, value] : pool.context.welcome) {
-      if (name == "in_hot_standby") value = "off";
-    }
+    pool.context.welcome = greeting_of(server);
     wants_pump(pool);
   }
   if (!settings_->log_connections) return;
