@@ -14,8 +14,9 @@ namespace pgweir::app {
 
 class CancellerUser {
  public:
-  /// The request for this server (or peer, see Peers) has reached its end, or has not within the time given. A server is
-  /// not given to another client before: a late cancel would hit that one's query.
+  /// The request for this server (or peer, see Peers) has reached its end, or has not within the
+  /// time given. A server is not given to another client before: a late cancel would hit that one's
+  /// query.
   virtual void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept = 0;
 
  protected:

@@ -13,16 +13,26 @@ constexpr Duration kClientLook = std::chrono::milliseconds(500);
 std::string stats_text(const stats::Counters& mean) {
   const auto number = [](auto value) { return std::to_string(value); };
   const auto us = [](Duration time) { return std::to_string(time.count()); };
-  return concat({number(mean.xact_count),         " xacts/s, ",
-                 number(mean.query_count),        " queries/s, ",
-                 number(mean.client_parse_count), " client parses/s, ",
-                 number(mean.server_parse_count), " server parses/s, ",
-                 number(mean.bind_count),         " binds/s, in ",
-                 number(mean.bytes_received),     " B/s, out ",
-                 number(mean.bytes_sent),         " B/s, xact ",
-                 us(mean.xact_time),              " us, query ",
-                 us(mean.query_time),             " us, wait ",
-                 us(mean.wait_time),              " us"});
+  return concat({number(mean.xact_count),
+                 " xacts/s, ",
+                 number(mean.query_count),
+                 " queries/s, ",
+                 number(mean.client_parse_count),
+                 " client parses/s, ",
+                 number(mean.server_parse_count),
+                 " server parses/s, ",
+                 number(mean.bind_count),
+                 " binds/s, in ",
+                 number(mean.bytes_received),
+                 " B/s, out ",
+                 number(mean.bytes_sent),
+                 " B/s, xact ",
+                 us(mean.xact_time),
+                 " us, query ",
+                 us(mean.query_time),
+                 " us, wait ",
+                 us(mean.wait_time),
+                 " us"});
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ void Peers::pass_on(const session::CancelKey& key, Time now) {
   }
   Link& link = found->second;
   if (link.waiting.size() >= kWaitingMax)
-    return log_.warning(concat({"failed cancel request: too many wait for peer ", std::to_string(id)}));
+    return log_.warning(
+        concat({"failed cancel request: too many wait for peer ", std::to_string(id)}));
   link.waiting.push_back({key.after_hop(), now + patience_});
   send_waiting(id, link, now);
 }
@@ -62,7 +63,8 @@ void Peers::cancel_ended(std::uint64_t peer_id, bool timed_out) noexcept {
   const auto found = links_.find(static_cast<int>(peer_id));
   if (found != links_.end() && found->second.connections > 0) --found->second.connections;
   if (timed_out)
-    log_.warning(concat({"peer ", std::to_string(peer_id), " did not take a cancel request in time"}));
+    log_.warning(
+        concat({"peer ", std::to_string(peer_id), " did not take a cancel request in time"}));
 }
 
 std::vector<admin::PeerPoolRow> Peers::rows() const {

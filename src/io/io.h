@@ -93,8 +93,8 @@ class Listener {
   virtual ~Listener() = default;
   /// "127.0.0.1:6432" or "unix:/tmp/.s.PGSQL.6432", for the log.
   virtual std::string name() const = 0;
-  /// Before it is closed without a loss: nobody new gets in here any more, who is on the way still arrives. Newcomers
-  /// are taken by another process on the same port. False where that can't be done: close it at once.
+  /// Before it is closed without a loss: who comes from now on is taken by another process on the same port, who is
+  /// on the way still arrives here. False where that can't be done: close it at once.
   virtual bool turn_away() noexcept { return false; }
   /// Accepts all who stand in the queue now. Closing would reset them.
   virtual void accept_waiting() noexcept {}

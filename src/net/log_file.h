@@ -28,8 +28,8 @@ bool is_journal() noexcept;
 /// What the journal is given: "<4>message", and the same before every further line of it.
 std::string journal_lines(LogLevel level, std::string_view message);
 
-/// Lines as PgBouncer's: `2026-11-29 20:38:14.973 UTC [pid] LEVEL message`; the journal's own form when
-/// standard error leads there.
+/// Lines as PgBouncer's: `2026-11-29 20:38:14.973 UTC [pid] LEVEL message`; the journal's own form
+/// when standard error leads there.
 class LogFile final : public Log {
  public:
   LogFile() = default;

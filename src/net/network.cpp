@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "net/handle.h"
+#include "net/port_group.h"
 #include "net/transport.h"
 
 namespace pgweir::net {
@@ -66,22 +67,33 @@ class ListeningSocket {
 
   const io::Address& address() const noexcept { return address_; }
 
-  /// The system no longer answers who knocks here. Such a client knocks again after a second, and by
-  /// then this socket is closed and the system hands him to another process on the port. To close
-  /// at once would reset those whose handshake is under way.
+  /// The others on the port get who comes from now on. The system does not say which of the port's
+  /// sockets is this one, so each is tried with a connection of our own.
   bool turn_away() noexcept {
-    // The packet begins with the TCP header: byte 13 holds the flags, SYN is 0x02, ACK 0x10.
-    sock_filter drop_new[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
-                              BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x12),
-                              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x02, 0, 1),
-                              BPF_STMT(BPF_RET | BPF_K, 0),
-                              BPF_STMT(BPF_RET | BPF_K, 0xffffffff)};
-    const sock_fprog program{sizeof drop_new / sizeof drop_new[0], drop_new};
-    if (setsockopt(socket_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
-      return false;
+    settle_.reset();
     const int off = 0;  // Who has been let wait for his first bytes is let in now.
     (void)setsockopt(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &off, sizeof off);
-    return true;
+    const std::size_t size = group_size(socket_.get());
+    for (std::size_t number = 0; size > 1 && number < size; ++number) {
+      if (!steer_to(socket_.get(), number)) return false;
+      if (probe_comes_in()) return steer_past(socket_.get(), number, size);
+    }
+    stop_steering(socket_.get());
+    return false;
+  }
+
+  /// Whoever left the port before may have had connections steered past him: after a while, when he
+  /// is gone, all sockets are equal again, and this one gets its share.
+  void join_group() {
+    settle_ = make_handle<uv_timer_t>(
+        this, [&](uv_timer_t* timer) { return uv_timer_init(loop_.uv(), timer); });
+    if (!settle_) return;
+    uv_timer_start(
+        settle_.get(),
+        [](uv_timer_t* timer) {
+          stop_steering(static_cast<ListeningSocket*>(timer->data)->socket_.get());
+        },
+        kSettleMs, 0);
   }
 
   void accept_waiting() noexcept {
@@ -94,6 +106,8 @@ class ListeningSocket {
   static constexpr int kAcceptsMax = 64;
   static constexpr int kLastAcceptsMax = 10'000;
   static constexpr std::uint64_t kPauseMs = 500;
+  static constexpr std::uint64_t kSettleMs = 3'000;
+  static constexpr int kProbePatienceMs = 10;
 
   void resume() noexcept {
     (void)uv_poll_start(poll_.get(), UV_READABLE, [](uv_poll_t* poll, int, int) {
@@ -121,8 +135,19 @@ class ListeningSocket {
     return false;
   }
 
+  bool probe_comes_in() noexcept {
+    const Probe probe = knock_at_own_port(socket_.get());
+    if (!probe.connection) return false;
+    probe_ = to_address(probe.from);
+    pollfd queue{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    while (probe_ && ::poll(&queue, 1, kProbePatienceMs) == 1 && accept_one()) {
+    }
+    return !std::exchange(probe_, std::nullopt);
+  }
+
   void knock(Fd socket, const SocketAddress& from) noexcept {
     io::Address peer = to_address(from);
+    if (probe_ && *probe_ == peer) return probe_.reset();
     std::optional<io::Address> local;
     std::int64_t uid = -1;
     if (address_.kind == io::Address::Kind::unix_socket) {
@@ -166,6 +191,8 @@ class ListeningSocket {
   io::Address address_;
   Handle<uv_poll_t> poll_;
   Handle<uv_timer_t> pause_;
+  Handle<uv_timer_t> settle_;
+  std::optional<io::Address> probe_;  ///< our own connection, not found in the queue yet
   bool complained_ = false;
 };
 
@@ -308,6 +335,9 @@ Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& a
   if (listener->sockets.empty()) {
     return refused.empty() ? Error("no address to listen on") : refused.back();
   }
+  if (listening_.reuse_port) {
+    for (const auto& socket : listener->sockets) socket->join_group();
+  }
   // A machine without IPv6 is no reason not to serve IPv4.
   for (const Error& error : refused) log_.warning(error.text());
   return std::unique_ptr<io::Listener>(std::move(listener));
@@ -336,8 +366,8 @@ std::vector<io::Network::Inherited> SocketNetwork::inherited(io::Acceptor& accep
     io::Address address = to_address(bound);
     if (address.kind == io::Address::Kind::unix_socket) address = passed_unix_address(bound);
     auto listener = std::make_unique<SocketListener>();
-    listener->sockets.push_back(std::make_unique<ListeningSocket>(
-        loop_, log_, accepted_, acceptor, std::move(socket), address));
+    listener->sockets.push_back(std::make_unique<ListeningSocket>(loop_, log_, accepted_, acceptor,
+                                                                  std::move(socket), address));
     listeners.push_back({address.kind, std::move(listener)});
   }
   return listeners;

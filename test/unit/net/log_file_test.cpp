@@ -40,6 +40,11 @@ TEST_CASE("a line has PgBouncer's form", "[net]") {
       std::regex(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Z0-9+-]+ \[\d+\] LOG process up\n)")));
 }
 
+TEST_CASE("the journal gets a priority before every line and no time", "[net]") {
+  CHECK(journal_lines(LogLevel::warning, "first\nsecond") == "<4>first\n<4>\tsecond\n");
+  CHECK(journal_lines(LogLevel::fatal, "x") == "<2>x\n");
+}
+
 TEST_CASE("verbose decides which levels are seen", "[net]") {
   TemporaryFile file;
   LogFile log;

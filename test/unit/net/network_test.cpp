@@ -196,6 +196,72 @@ TEST_CASE("a refused guest sees the end of the stream", "[net]") {
   REQUIRE(refuser.refused == 1);
 }
 
+TEST_CASE("newcomers get past a socket that leaves a shared port, who had knocked gets in",
+          "[net]") {
+  World world;
+  Host leaving;
+  Host staying;
+  const std::string address = GENERATE("127.0.0.1", "*");
+  world.network.configure({.reuse_port = true, .defer_accept = false}, {});
+  auto first = world.network.listen({.host = "127.0.0.1", .port = 0}, leaving);
+  REQUIRE(first.ok());
+  const std::uint16_t port = port_of(**first);
+  if (address == "*") first = world.network.listen({.host = "*", .port = port}, leaving);
+  auto second = world.network.listen({.host = address, .port = port}, staying);
+  REQUIRE(second.ok());
+  Recorder early[8];
+  std::vector<std::unique_ptr<io::Transport>> transports;
+  const auto knock = [&](Recorder& user) {
+    transports.push_back(world.dialer.dial({.host = "127.0.0.1", .port = port}, user));
+  };
+  const auto guests = [&] { return leaving.guests.size() + staying.guests.size(); };
+  for (Recorder& user : early) knock(user);
+  REQUIRE((*first)->turn_away());
+  (*first)->accept_waiting();
+  const std::size_t before = leaving.guests.size();
+  Recorder late[16];
+  for (Recorder& user : late) knock(user);
+  REQUIRE(world.until([&] { return guests() == 24; }));
+  CHECK(leaving.guests.size() == before);
+  first->reset();
+  Recorder after[8];
+  for (Recorder& user : after) knock(user);
+  REQUIRE(world.until([&] { return guests() == 32; }));
+  CHECK(leaving.guests.size() == before);
+}
+
+TEST_CASE("the last socket of a port has nobody to leave it to", "[net]") {
+  World world;
+  Host host;
+  world.network.configure({.reuse_port = GENERATE(false, true)}, {});
+  auto listener = world.network.listen({.host = "127.0.0.1", .port = 0}, host);
+  REQUIRE_FALSE((*listener)->turn_away());
+}
+
+TEST_CASE("sockets that were handed over are listened on, others are left with a warning",
+          "[net]") {
+  World world;
+  Host host;
+  Fd tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  SocketAddress any = literal_address("127.0.0.1", 0);
+  REQUIRE(::bind(tcp.get(), any.get(), any.size) == 0);
+  REQUIRE(::listen(tcp.get(), 5) == 0);
+  std::vector<Fd> passed;
+  passed.push_back(std::move(tcp));
+  passed.emplace_back(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  world.network.pass(std::move(passed));
+  std::vector<io::Network::Inherited> inherited = world.network.inherited(host);
+  REQUIRE(inherited.size() == 1);
+  CHECK(world.log.lines.size() == 1);
+  CHECK(inherited[0].kind == io::Address::Kind::tcp);
+  CHECK_FALSE(inherited[0].listener->turn_away());
+  Recorder user;
+  auto transport =
+      world.dialer.dial({.host = "127.0.0.1", .port = port_of(*inherited[0].listener)}, user);
+  REQUIRE(world.until([&] { return host.guests.size() == 1; }));
+  CHECK(world.network.inherited(host).empty());
+}
+
 TEST_CASE("addresses are written as people write them", "[net]") {
   REQUIRE(to_string(io::Address{.host = "::1", .port = 5432}) == "[::1]:5432");
   REQUIRE(to_string(io::Address{.host = "10.0.0.1", .port = 5432}) == "10.0.0.1:5432");
