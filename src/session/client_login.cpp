@@ -87,6 +87,12 @@ void ClientSession::start(const protocol::Startup& startup) {
       return close(Error("08P01", concat({"unsupported startup parameter: ", name})));
     }
   }
+  if (hub_.settings().application_name_add_host && !admission_->console) {
+    const io::Address peer = transport_->peer();
+    const std::string* name = settings_->find("application_name");
+    settings_ = hub_.interner().with(settings_, "application_name",
+                                     concat({name ? *name : "app", " - ", peer.host, ":", std::to_string(peer.port)}));
+  }
   startup_settings_ = settings_;
   read_dialect();
   enter(ClientEvent::startup_read);

@@ -193,6 +193,7 @@ void ClientSession::begin_long_message(char type, std::uint64_t size) {
     drop_left_ = size;
     return;
   }
+  if (type == kQuery && hub_.settings().disable_pqexec) return close(Error("08P01", "PQexec disallowed"));
   pass_left_ = size;
   if (type == kCopyData) return;
   note_opaque();
@@ -270,6 +271,7 @@ void ClientSession::send_message(char type, Bytes message) {
 }
 
 void ClientSession::send_query(Bytes message) {
+  if (hub_.settings().disable_pqexec) return close(Error("08P01", "PQexec disallowed"));
   const bool looked_at = translates();
   const Bytes text = looked_at ? protocol::Reader(message.substr(protocol::kHeaderSize)).cstring() : Bytes();
   if (tracks() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text));

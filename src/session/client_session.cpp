@@ -171,6 +171,7 @@ void ClientSession::tell(std::string_view notice) {
 
 void ClientSession::close(const Error& why) {
   if (state_ == ClientState::closed) return;
+  if (hub_.settings().log_pooler_errors) hub_.log().warning(concat({"pooler error: ", why.text()}));
   // In the middle of a message of the server's the client could not read ours.
   if (!answer_cut_) send_fatal(why);
   end(why);

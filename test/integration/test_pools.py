@@ -377,3 +377,17 @@ def test_drivers_pools_do_not_notice(cluster, db):
         for thread in threads:
             thread.join(60)
         assert not errors
+
+
+def test_simple_queries_can_be_refused(cluster, db):
+    with poolers.running(poolers.ini_for(cluster, db, settings="disable_pqexec = 1")) as pooler:
+        with connected(pooler.port) as client:
+            assert client.extended("SELECT 1").rows == [("1",)]
+            client.send(simple("SELECT 1"))
+            assert [error["M"] for error in client.until_closed().errors] == ["PQexec disallowed"]
+
+
+def test_the_application_name_can_name_the_client(cluster, db):
+    with poolers.for_cluster(cluster, db, settings="application_name_add_host = 1") as pooler:
+        with connected(pooler.port, application_name="shop") as client:
+            assert client.query("SHOW application_name").rows[0][0].startswith("shop - 127.0.0.1:")
