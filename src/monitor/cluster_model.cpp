@@ -68,6 +68,7 @@ void ClusterModel::failed(NodeId id, const Error& why, Time asked, Time now) {
 }
 
 void ClusterModel::captured(tokens::Lsn lsn, Time asked, Time now) {
+  if (lsn > lsn_) captured_at_ = now;
   lsn_ = std::max(lsn_, lsn);
   follow_primary(lsn, asked, now);
 }
@@ -315,7 +316,9 @@ void ClusterModel::track_identity(NodeModel& primary) {
       seen.started_at == started_at_ && seen.timeline == timeline_ && seen.system_id == system_id_;
   // The page-boundary rule takes an LSN back by a header at most; beyond that the WAL was cut off.
   constexpr std::uint64_t kHeaderBytesMax = 40;
-  const bool fell_back = seen.lsn.value + kHeaderBytesMax < lsn_.value;
+  // A poll that was asked before a capture had answered may come in behind it, and tells of an earlier moment.
+  const bool overtaken = primary.asked_at() <= captured_at_;
+  const bool fell_back = !overtaken && seen.lsn.value + kHeaderBytesMax < lsn_.value;
   if (same && !fell_back) {
     lsn_ = std::max(lsn_, seen.lsn);
     return;
@@ -333,6 +336,7 @@ void ClusterModel::track_identity(NodeModel& primary) {
   system_id_ = seen.system_id;
   geometry_ = seen.geometry;
   lsn_ = identity_lsn_ = seen.lsn;
+  captured_at_ = {};
   for (Entry& entry : entries_) entry.node.forget_lag();
 }
 

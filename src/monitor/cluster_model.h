@@ -120,6 +120,7 @@ class ClusterModel {
   std::string started_at_;
   std::uint32_t timeline_ = 0;
   tokens::Lsn lsn_;  ///< The highest insert LSN seen with this identity.
+  Time captured_at_{};  ///< When a capture brought it.
   tokens::Lsn identity_lsn_;
   tokens::WalGeometry geometry_;
   bool undecided_ = false;    ///< Several claimants and no way to tell.

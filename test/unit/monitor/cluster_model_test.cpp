@@ -485,6 +485,16 @@ TEST_CASE("pitfall 17: an insert LSN that falls back is another identity", "[mon
   CHECK(world.view().identity == 2);
 }
 
+TEST_CASE("a poll that a capture has overtaken is no fall-back", "[monitor]") {
+  World world;
+  world.settle();
+  world.model.captured(Lsn{5000}, at(120), at(150));
+  world.model.observed(kA, primary_at(1000), at(110), at(160));
+  CHECK(world.view().identity == 1);
+  world.model.observed(kA, primary_at(1000), at(170), at(180));
+  CHECK(world.view().identity == 2);
+}
+
 TEST_CASE("a node of another cluster is never used", "[monitor]") {
   World world;
   Observation foreign = replica_at(1000);
