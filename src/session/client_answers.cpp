@@ -60,6 +60,7 @@ bool ClientSession::on_error(ServerSession& server, const protocol::ErrorFields&
     discarding_ = true;
     held_.clear();
     server.swallow_rest();
+    if (server.owes_nothing()) send_own_sync(server);  // It was flushed, without a Sync.
     return false;
   }
   note_failure();
@@ -204,12 +205,16 @@ void ClientSession::on_flush_failed(ServerSession& server) {
 
 /// The rest of the unit is routed by itself: ends this part of it with a Sync of our own.
 void ClientSession::end_flushed_part(ServerSession& server) {
+  send_own_sync(server);
+  flush_answered_ = true;
+}
+
+void ClientSession::send_own_sync(ServerSession& server) {
   scratch_.clear();
   protocol::append_sync(scratch_);
   server.send(scratch_);
   server.sync_sent();
   expect(Answer::sync, Fate::swallow);
-  flush_answered_ = true;
 }
 
 void ClientSession::on_rest_swallowed(ServerSession& server) {
@@ -236,6 +241,13 @@ void ClientSession::on_settings_refused(ServerSession& server, const Error& erro
     server.swallow_rest();
     if (server.owes_nothing()) on_rest_swallowed(server);
     return;
+  }
+  if (cancel_asked_ && error.sqlstate() == "57014") {
+    // The unit has not been sent, and nothing of the settings was set.
+    settings_pending_ = cancel_asked_ = false;
+    refuse_unit();
+    leaving_ = true;
+    return hub_.wants_turn(*this);
   }
   close(Error(error.sqlstate(), concat({"invalid server parameter: ", error.text()})));
 }

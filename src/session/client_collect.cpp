@@ -255,12 +255,17 @@ void ClientSession::cancel_waiting() {
   // A rerun's unit, or a collected one, is at the front of the input whatever came of it.
   examined_ = unit_bytes_ = 0;
   healed_from_.clear();
+  refuse_unit();
+  again_ = true;
+  hub_.wants_turn(*this);
+}
+
+/// A unit of which nothing was sent has been cancelled: it is passed over.
+void ClientSession::refuse_unit() {
   skip_ = Skip::unit;
   scratch_.clear();
   protocol::append_error(scratch_, "ERROR", "57014", "canceling statement due to user request");
   deliver(scratch_);
-  again_ = true;
-  hub_.wants_turn(*this);
 }
 
 }  // namespace pgweir::session

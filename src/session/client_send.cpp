@@ -49,6 +49,11 @@ StatementRef ClientSession::find_statement(Bytes name) const {
   return found == statements_.end() ? nullptr : found->second;
 }
 
+void ClientSession::parse_failed(std::string_view name, const StatementRef& statement) {
+  // A later unit of the pipeline may have given the name to another one.
+  if (find_statement(name) == statement) forget_statement(name);
+}
+
 void ClientSession::forget_statement(std::string_view name) {
   if (name.empty()) {
     unnamed_.reset();

@@ -113,6 +113,7 @@ class ClientSession final : public io::TransportUser {
   void on_server_drained(ServerSession& server);
   void on_server_lost(ServerSession& server, const Error& why);
   /// The Parse that gave the client this name failed.
+  void parse_failed(std::string_view name, const StatementRef& statement);
   void forget_statement(std::string_view name);
   /// The Close of this name was passed over.
   void restore_statement(std::string_view name, StatementRef statement);
@@ -172,6 +173,7 @@ class ClientSession final : public io::TransportUser {
   void begin_unit();
   void unit_complete();
   bool answer_here(char type, Bytes message);
+  void refuse_unit();
   std::size_t skip_message(char type, std::uint64_t size, Bytes input);
   std::size_t drop(Bytes input);
   Seen examine(Bytes input);
@@ -191,6 +193,7 @@ class ClientSession final : public io::TransportUser {
   std::size_t stream(Bytes input);
   bool may_be_replicas() const noexcept;
   void end_flushed_part(ServerSession& server);
+  void send_own_sync(ServerSession& server);
   bool next_unit_waits(Bytes input);
   void begin_long_message(char type, std::uint64_t size);
   void expect(Answer answer, Fate fate, StatementRef statement = nullptr, std::string text = {});

@@ -357,7 +357,7 @@ void ServerSession::take_back(const Owed& skipped) {
         if (skipped.unit != 0) prepared_.failed(*statement, skipped.unit);
         if (skipped.unit == 0 && unnamed_ == statement) unnamed_.reset();
       }
-      if (skipped.fate != Fate::swallow && client_) client_->forget_statement(skipped.text);
+      if (skipped.fate != Fate::swallow && client_) client_->parse_failed(skipped.text, statement);
       return;
     case Answer::close:
       if (statement && client_) client_->restore_statement(skipped.text, statement);

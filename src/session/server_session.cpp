@@ -153,7 +153,7 @@ void ServerSession::unbind(Leave how) {
   if (how == Leave::broken || !owes_nothing() || !run_.empty()) {
     return close(Error("08006", "client disconnect while server was not ready"));
   }
-  if (doubtful_) return close(Error("08006", "its prepared statements were deallocated by a function"));
+  if (doubtful_) return close(Error("08006", "a statement that was prepared there is gone"));
   transport_->pause(false);
   if (how == Leave::clean) {
     enter(ServerEvent::unbound);

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 import pooler as poolers
-from wire import FLUSH, SYNC, Wire, bind, close, connected, describe, error_fields, execute, message, parse, run, simple, text
+from wire import FLUSH, SYNC, Wire, bind, close, connected, describe, error_fields, execute, message, parse, run, send_cancel, simple, text
 
 SCHEMA = """
 CREATE TABLE rows_ (n int, word text);
@@ -287,6 +287,31 @@ def test_a_read_that_runs_again_still_has_the_statement_that_its_unit_closes(wei
             assert answer.sqlstates == [] and answer.rows, answer
             client.send(bind(name=name), execute(), SYNC)
             assert client.until("Z").sqlstates == ["26000"]
+
+
+def test_a_flushed_describe_that_a_replica_refuses_is_answered(weir):
+    """No Sync is on its way that would bring a ReadyForQuery after the replica's error."""
+    with connected(weir.port) as client:
+        for parts in ((parse("SELECT * FROM no_such"), describe("S", "")), (describe("P", "nowhere"),), (describe("S", "nobody"),)):
+            client.send(*parts, FLUSH)
+            assert client.until("E").sqlstates[0] in ("42P01", "34000", "26000")
+            client.send(run("SELECT 'skipped'"), SYNC)
+            assert client.until("Z").kinds == "Z"
+            assert client.query("SELECT 1").rows == [("1",)]
+
+
+# ---------------------------------------------------------------------------------------- cancel
+
+def test_a_cancel_that_hits_the_settings_of_a_client_ends_its_unit_only(cluster, weir):
+    """Whenever it comes: an answer or 57014, and the connection lives."""
+    with connected(weir.port) as client:
+        client.query("SET search_path = public, hidden")
+        for _ in range(20):
+            others_are_served(weir)              # so that the settings have to be brought again
+            client.send(simple("INSERT INTO written VALUES (1, 'c')"))
+            send_cancel(weir.port, client.key)
+            answer = client.until("Z")
+            assert answer.tags == ["INSERT 0 1"] or answer.sqlstates == ["57014"]
 
 
 # ---------------------------------------------------------------------------------------- reload
