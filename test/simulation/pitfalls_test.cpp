@@ -1,4 +1,5 @@
-// Known ways to break the promises, played one by one. Each has a number, which tells the same thing everywhere.
+// Known ways to break the promises, played one by one. Each has a number, which tells the same
+// thing everywhere.
 #include <catch2/catch.hpp>
 
 #include "scene.h"
@@ -8,10 +9,10 @@ using namespace pgweir::sim;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-#define ALL_PROMISES_HELD(scene)                                            \
-  do {                                                                      \
-    INFO((scene).world.loop.trace().tail());                                \
-    CHECK((scene).failure() == "");                                         \
+#define ALL_PROMISES_HELD(scene)             \
+  do {                                       \
+    INFO((scene).world.loop.trace().tail()); \
+    CHECK((scene).failure() == "");          \
   } while (false)
 
 TEST_CASE("pitfall 1: a replica promoted by mistake gets no write while the primary is well") {
@@ -31,7 +32,8 @@ TEST_CASE("pitfall 1: a replica promoted by mistake gets no write while the prim
   ALL_PROMISES_HELD(scene);
 }
 
-TEST_CASE("pitfall 1: of two claimants at the start, the one that the replicas follow is the primary") {
+TEST_CASE(
+    "pitfall 1: of two claimants at the start, the one that the replicas follow is the primary") {
   Scene scene;
   scene.node(1).stray = true;
   scene.node(1).promote();
@@ -66,7 +68,8 @@ TEST_CASE("pitfall 4: a commit is seen by others though its unit ended in an err
   REQUIRE(scene.read(reader, 0));
   scene.pause_replay(true);
   SECTION("BEGIN, write, COMMIT, error in one message") {
-    Unit unit = plan_simple(writer.plan(), "BEGIN; UPDATE t0 SET v = v + 1; COMMIT; SELECT 1/0, '@'", "CCCT*CZ");
+    Unit unit = plan_simple(writer.plan(),
+                            "BEGIN; UPDATE t0 SET v = v + 1; COMMIT; SELECT 1/0, '@'", "CCCT*CZ");
     unit.may_fail = {"22012"};
     REQUIRE(scene.ask(writer, std::move(unit)));
     CHECK(writer.last_error() == "22012");
@@ -81,7 +84,8 @@ TEST_CASE("pitfall 4: a commit is seen by others though its unit ended in an err
   ALL_PROMISES_HELD(scene);
 }
 
-TEST_CASE("pitfall 4: a commit is seen by others though its connection was lost before the answer") {
+TEST_CASE(
+    "pitfall 4: a commit is seen by others though its connection was lost before the answer") {
   Scene scene(Scene::Settings{{"server_login_retry", "0.1"}});
   scene.world.clients.trouble = true;
   scene.start();
@@ -105,7 +109,8 @@ TEST_CASE("pitfall 5: a read behind a hidden write in one pipeline sees it") {
   SimClient& client = scene.client();
   REQUIRE(scene.read(client, kHiddenTable));
   for (int i = 0; i < 10; ++i) {
-    // So that nothing but its own text decides where the hidden write goes: to a replica, until it is learnt.
+    // So that nothing but its own text decides where the hidden write goes: to a replica, until it
+    // is learnt.
     scene.wait(milliseconds{300});
     // Both are asked before either is answered, so neither may wait for an answer of its own.
     Unit write = plan_hidden_write(client.plan());
@@ -117,7 +122,8 @@ TEST_CASE("pitfall 5: a read behind a hidden write in one pipeline sees it") {
     REQUIRE(scene.wait_until([&] { return client.outstanding() == 0; }));
     CHECK(client.last_error() == "");
     const Versions& newest = scene.world.truth.record(scene.node(0).applied()).versions;
-    CHECK(scene.world.truth.record(client.last_snapshot()).versions[kHiddenTable] == newest[kHiddenTable]);
+    CHECK(scene.world.truth.record(client.last_snapshot()).versions[kHiddenTable] ==
+          newest[kHiddenTable]);
   }
   ALL_PROMISES_HELD(scene);
 }
@@ -214,7 +220,8 @@ TEST_CASE("pitfall 15: nobody waits for one node's last server while holding ano
   for (int round = 0; round < 20; ++round) {
     SimClient& pinned = *clients[0];
     REQUIRE(scene.ask(pinned, plan_other_setting(pinned.plan())));
-    // One is pinned on the only primary server and reads; others heal hidden writes from the only replica server.
+    // One is pinned on the only primary server and reads; others heal hidden writes from the only
+    // replica server.
     clients[1]->send(plan_hidden_write(clients[1]->plan()));
     clients[2]->send(plan_read_of(clients[2]->plan(), 1));
     clients[3]->send(plan_write_of(clients[3]->plan(), 2));
@@ -249,7 +256,8 @@ TEST_CASE("pitfall 16: a read does not wait for a busy replica while another one
   ALL_PROMISES_HELD(scene);
 }
 
-TEST_CASE("pitfall 17: after a restart that lost commits no read waits for an LSN that never comes") {
+TEST_CASE(
+    "pitfall 17: after a restart that lost commits no read waits for an LSN that never comes") {
   Scene scene(Scene::Settings{{"server_login_retry", "0.1"}});
   scene.world.cluster.asynchronous_commit = true;
   scene.start();
@@ -273,7 +281,8 @@ TEST_CASE("pitfall 17: after a restart that lost commits no read waits for an LS
   ALL_PROMISES_HELD(scene);
 }
 
-TEST_CASE("pitfall 21: a driver gets CopyInResponse and answers to Flush without having sent a Sync") {
+TEST_CASE(
+    "pitfall 21: a driver gets CopyInResponse and answers to Flush without having sent a Sync") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     Scene scene(Scene::Settings{}, 3, seed);
     scene.start();
@@ -288,7 +297,9 @@ TEST_CASE("pitfall 21: a driver gets CopyInResponse and answers to Flush without
   }
 }
 
-TEST_CASE("pitfall 26: a record that ends at a page's end does not keep reads from an up-to-date replica") {
+TEST_CASE(
+    "pitfall 26: a record that ends at a page's end does not keep reads from an up-to-date "
+    "replica") {
   Scene scene;
   scene.start();
   SimClient& client = scene.client();

@@ -45,9 +45,15 @@ class Scene {
   bool ask(SimClient& client, const std::string& text, const std::string& expected) {
     return ask(client, plan_simple(client.plan(), text, expected));
   }
-  bool write(SimClient& client, std::size_t table) { return ask(client, plan_write_of(client.plan(), table)); }
-  bool read(SimClient& client, std::size_t table) { return ask(client, plan_read_of(client.plan(), 1U << table)); }
-  bool on_primary(const SimClient& client) { return client.last_node() == world.cluster.primary().host(); }
+  bool write(SimClient& client, std::size_t table) {
+    return ask(client, plan_write_of(client.plan(), table));
+  }
+  bool read(SimClient& client, std::size_t table) {
+    return ask(client, plan_read_of(client.plan(), 1U << table));
+  }
+  bool on_primary(const SimClient& client) {
+    return client.last_node() == world.cluster.primary().host();
+  }
 
   SimNode& node(std::size_t i) { return world.cluster.node(i); }
   void pause_replay(bool on) {
@@ -60,7 +66,8 @@ class Scene {
   SimWorld world;
 
  private:
-  static WorldOptions options(std::map<std::string, std::string> settings, int nodes, std::uint64_t seed) {
+  static WorldOptions options(std::map<std::string, std::string> settings, int nodes,
+                              std::uint64_t seed) {
     WorldOptions options;
     options.seed = seed;
     options.print_trace = std::getenv("PGWEIR_TRACE") != nullptr;  // For who looks into a failure.

@@ -111,7 +111,8 @@ void SimBackend::on_startup(Bytes& input) {
 void SimBackend::on_login(const Startup& startup) {
   const std::string* user = startup.find("user");
   user_ = user ? *user : "";
-  for (const auto& [name, value] : kReportedSettings) defaults_[to_lower(name)] = std::string(value);
+  for (const auto& [name, value] : kReportedSettings)
+    defaults_[to_lower(name)] = std::string(value);
   defaults_["in_hot_standby"] = node_.is_primary() ? "off" : "on";
   defaults_["session_authorization"] = user_;
   defaults_["work_mem"] = "4MB";
@@ -160,14 +161,17 @@ void SimBackend::pump() {
 
 void SimBackend::take(const Message& message) {
   // Of most messages the first text says which statement they are about.
-  const Bytes first = message.type == frontend::kBind ? Bytes(message.body).substr(std::min<std::size_t>(1, message.body.size()))
-                      : message.type == frontend::kClose || message.type == frontend::kDescribe
-                          ? Bytes(message.body).substr(std::min<std::size_t>(1, message.body.size()))
-                          : Bytes(message.body);
+  const Bytes first =
+      message.type == frontend::kBind
+          ? Bytes(message.body).substr(std::min<std::size_t>(1, message.body.size()))
+      : message.type == frontend::kClose || message.type == frontend::kDescribe
+          ? Bytes(message.body).substr(std::min<std::size_t>(1, message.body.size()))
+          : Bytes(message.body);
   const bool named = message.type == frontend::kParse || message.type == frontend::kBind ||
                      message.type == frontend::kClose || message.type == frontend::kQuery;
-  node_.cluster().loop().note(concat({node_.host(), " ", std::to_string(pid_), " takes ", Bytes(&message.type, 1), " ",
-                                      named ? Reader(first).cstring() : Bytes(), skip_to_sync_ ? " and skips it" : ""}));
+  node_.cluster().loop().note(
+      concat({node_.host(), " ", std::to_string(pid_), " takes ", Bytes(&message.type, 1), " ",
+              named ? Reader(first).cstring() : Bytes(), skip_to_sync_ ? " and skips it" : ""}));
   if (phase_ == Phase::password) {
     if (message.type != frontend::kPassword) return close();
     if (Reader(message.body).cstring() == node_.cluster().password) return login_done();
@@ -225,7 +229,8 @@ void SimBackend::on_sync() {
 }
 
 bool SimBackend::refused_in_failed_block(const Statement& statement) {
-  if (block_ != Block::failed || statement.verb == Verb::commit || statement.verb == Verb::rollback) return false;
+  if (block_ != Block::failed || statement.verb == Verb::commit || statement.verb == Verb::rollback)
+    return false;
   fail("25P02", "current transaction is aborted, commands ignored until end of transaction block");
   return true;
 }

@@ -29,12 +29,12 @@ class SimNode;
 
 /// Settings that a server reports, as PostgreSQL writes their names, with their defaults.
 inline constexpr std::pair<std::string_view, std::string_view> kReportedSettings[] = {
-    {"application_name", ""},       {"client_encoding", "UTF8"},
-    {"DateStyle", "ISO, MDY"},      {"default_transaction_read_only", "off"},
-    {"in_hot_standby", "off"},      {"integer_datetimes", "on"},
-    {"IntervalStyle", "postgres"},  {"is_superuser", "off"},
-    {"server_encoding", "UTF8"},    {"server_version", "15.8"},
-    {"session_authorization", ""},  {"standard_conforming_strings", "on"},
+    {"application_name", ""},      {"client_encoding", "UTF8"},
+    {"DateStyle", "ISO, MDY"},     {"default_transaction_read_only", "off"},
+    {"in_hot_standby", "off"},     {"integer_datetimes", "on"},
+    {"IntervalStyle", "postgres"}, {"is_superuser", "off"},
+    {"server_encoding", "UTF8"},   {"server_version", "15.8"},
+    {"session_authorization", ""}, {"standard_conforming_strings", "on"},
     {"TimeZone", "UTC"},
 };
 
@@ -153,7 +153,7 @@ class SimBackend final : public io::TransportUser {
   std::map<std::string, std::string> settings_;
   std::map<std::string, std::string> defaults_;
   bool settings_changed_ = false;
-  std::map<std::string, std::string> reported_;   ///< What the other side has been told.
+  std::map<std::string, std::string> reported_;  ///< What the other side has been told.
   std::map<std::string, std::string> settings_before_;
   std::map<std::string, std::string> local_before_;
   std::map<std::string, std::string> prepared_;

@@ -330,7 +330,8 @@ void SimClient::check_foreign(std::string_view text, const Marker& own) {
 
 void SimClient::on_row(Unit& unit, Bytes body) {
   const bool first = !std::exchange(unit.rows_seen, true);
-  // The many rows of one statement are alike; what was found good once need not be taken apart again.
+  // The many rows of one statement are alike; what was found good once need not be taken apart
+  // again.
   if (body == unit.last_row) return;
   unit.last_row = body;
   Reader reader(body);

@@ -27,16 +27,20 @@ struct ClientWorld {
   io::Address pooler;
   std::string database = "shop";
   bool session_pooling = false;
-  /// Session state of every kind is brought along or pinned: with the split, or one server per session. Otherwise, as under
-  /// PgBouncer, clients that share servers keep to what servers report.
+  /// Session state of every kind is brought along or pinned: with the split, or one server per
+  /// session. Otherwise, as under PgBouncer, clients that share servers keep to what servers
+  /// report.
   bool tracks_session_state = true;
-  /// A RESET leads back to what the client asked for at login; without the split texts are not read.
+  /// A RESET leads back to what the client asked for at login; without the split texts are not
+  /// read.
   bool resets_to_login = true;
-  /// Names of protocol-level statements are translated; max_prepared_statements = 0 without the split is not for them.
+  /// Names of protocol-level statements are translated; max_prepared_statements = 0 without the
+  /// split is not for them.
   bool named_statements = true;
   /// Whether anything may break: otherwise every error that a unit does not ask for is a failure.
   bool trouble = false;
-  /// The primary may become a standby between two looks of the monitor: a write that hits it then is refused, without effect.
+  /// The primary may become a standby between two looks of the monitor: a write that hits it then
+  /// is refused, without effect.
   bool roles_move = false;
   std::uint32_t last_client = 0;
 };
@@ -64,12 +68,24 @@ class SimClient final : public io::TransportUser {
   /// Of the last row: which node answered, and as of which record.
   const std::string& last_node() const noexcept { return last_node_; }
   RecordId last_snapshot() const noexcept { return last_snapshot_; }
-  PlanContext plan() { return {dice_, id_, last_unit_, last_statement_, prepared_, world_.tracks_session_state, world_.resets_to_login,
-            world_.named_statements, in_transaction(), world_.truth.catalog_warns}; }
+  PlanContext plan() {
+    return {dice_,
+            id_,
+            last_unit_,
+            last_statement_,
+            prepared_,
+            world_.tracks_session_state,
+            world_.resets_to_login,
+            world_.named_statements,
+            in_transaction(),
+            world_.truth.catalog_warns};
+  }
   Dice& dice() noexcept { return dice_; }
   bool pinned() const noexcept { return pinned_; }
   /// What SQL's PREPARE made: name and tables.
-  const std::map<std::string, std::uint32_t>& sql_prepared() const noexcept { return sql_prepared_; }
+  const std::map<std::string, std::uint32_t>& sql_prepared() const noexcept {
+    return sql_prepared_;
+  }
   const std::string& name() const noexcept { return name_; }
   std::uint64_t answered() const noexcept { return answered_; }
   std::uint64_t connections() const noexcept { return connections_; }

@@ -131,7 +131,8 @@ void read_set(Statement& statement, std::string_view rest) {
 }
 
 void read_select(Statement& statement, std::string_view lower, std::string_view text) {
-  if (lower.find("hidden_write") != std::string_view::npos || lower.find("===") != std::string_view::npos) {
+  if (lower.find("hidden_write") != std::string_view::npos ||
+      lower.find("===") != std::string_view::npos) {
     statement.verb = Verb::hidden_write;
     statement.tables = 1U << kHiddenTable;
   } else if (lower.find("1/0") != std::string_view::npos) {

@@ -15,7 +15,8 @@ enum class Verb : std::uint8_t {
   empty,
   select,  ///< SELECT v, 'c1.2' FROM t0 [, t1] [LIMIT n]; with pg_sleep(seconds) it takes its time
   divide,  ///< SELECT 1/0, 'c1.2'
-  hidden_write,  ///< SELECT hidden_write('c1.2'): the catalog calls it stable, and it writes h0; so does the operator ===
+  hidden_write,  ///< SELECT hidden_write('c1.2'): the catalog calls it stable, and it writes h0; so
+                 ///< does the operator ===
   write,         ///< UPDATE, INSERT, WITH … UPDATE …, DELETE
   create_table,  ///< CREATE TABLE fresh (…)
   copy_in,

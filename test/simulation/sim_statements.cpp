@@ -46,7 +46,8 @@ void SimBackend::commit(std::optional<Marker> unit) {
                  concat({"a write was committed on ", node_.host(), ", which is not the primary"}));
     const RecordId id = node_.append(written_);
     if (!node_.stray) {
-      // The answer to the unit that commits is the acknowledgement, not those to the ones before it.
+      // The answer to the unit that commits is the acknowledgement, not those to the ones before
+      // it.
       if (unit) writers_ = {*unit};
       for (const Marker& writer : writers_) truth.committed(writer, id);
     }

@@ -145,7 +145,8 @@ Unit plan_slow_read(const PlanContext& with, double seconds) {
   return unit;
 }
 
-/// Some tables are written all the time and some hardly ever: on both sides of the border something can go wrong.
+/// Some tables are written all the time and some hardly ever: on both sides of the border something
+/// can go wrong.
 Unit plan_write(const PlanContext& with) { return plan_write_of(with, written_table(with.dice)); }
 
 Unit plan_write_of(const PlanContext& with, std::size_t table) {
@@ -216,7 +217,8 @@ Unit plan_tracked_setting(const PlanContext& with) {
   Unit unit = new_unit(with, "set");
   static constexpr const char* kNames[] = {"TimeZone", "application_name", "search_path"};
   const std::string name = kNames[with.dice.below(with.tracks_session_state ? 3 : 2)];
-  // A RESET takes a setting back to what the client asked for at login, where we can know: outside a block.
+  // A RESET takes a setting back to what the client asked for at login, where we can know: outside
+  // a block.
   if (with.resets_to_login && !with.in_transaction && with.dice.chance(150)) {
     unit.sets.emplace_back(to_lower(name), std::nullopt);
     simple(unit, concat({comment(unit.marker), "RESET ", name}), "CZ");
@@ -338,7 +340,10 @@ Unit plan_sql_prepare(const PlanContext& with) {
   Unit unit = new_unit(with, "prepare");
   unit.sql_tables = some_tables(with.dice);
   unit.sql_prepares = "q" + std::to_string(++with.last_statement);
-  simple(unit, concat({comment(unit.marker), "PREPARE ", unit.sql_prepares, " AS SELECT v FROM ", from_clause(unit.sql_tables)}), "CZ");
+  simple(unit,
+         concat({comment(unit.marker), "PREPARE ", unit.sql_prepares, " AS SELECT v FROM ",
+                 from_clause(unit.sql_tables)}),
+         "CZ");
   return unit;
 }
 

@@ -42,7 +42,7 @@ struct Unit {
   bool many_rows = false;  ///< Rows may be followed by an error: they can't be taken back.
   std::string prepares;    ///< The name of a protocol-level statement, known once 1 has come.
   std::string listens;
-  std::string sql_prepares;     ///< Name and tables of a PREPARE.
+  std::string sql_prepares;  ///< Name and tables of a PREPARE.
   std::uint32_t sql_tables = 0;
   bool slow = false;
 
@@ -60,7 +60,7 @@ struct PlanContext {
   Dice& dice;
   std::uint32_t client;
   std::uint32_t& last_unit;
-  std::uint32_t& last_statement;   ///< For names that are never used twice.
+  std::uint32_t& last_statement;  ///< For names that are never used twice.
   const std::map<std::string, std::pair<std::string, std::uint32_t>>&
       prepared;  ///< name: text, tables
   bool tracks_session_state = true;

@@ -90,12 +90,14 @@ void SimWorld::configure(const std::map<std::string, std::string>& settings) {
   const bool split = options_.nodes > 1 && setting("read_split", "on") == "on";
   clients.tracks_session_state = split || clients.session_pooling;
   clients.resets_to_login = split;
-  clients.named_statements = clients.tracks_session_state || setting("max_prepared_statements", "200") != "0";
+  clients.named_statements =
+      clients.tracks_session_state || setting("max_prepared_statements", "200") != "0";
   const int size = std::stoi(setting("default_pool_size", "20"));
   const int replica_size = std::stoi(setting("replica_pool_size", "-1"));
   const int reserve = std::stoi(setting("reserve_pool_size", "0"));
   // Servers in use outlive a reload that makes pools smaller.
-  cluster.user_servers_max = std::max(cluster.user_servers_max, std::max(size, replica_size) + reserve);
+  cluster.user_servers_max =
+      std::max(cluster.user_servers_max, std::max(size, replica_size) + reserve);
   cluster.servers_max = std::stoi(setting("max_db_connections", "0"));
 }
 

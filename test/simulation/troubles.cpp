@@ -35,8 +35,10 @@ std::string_view to_string(Trouble trouble) noexcept {
       return "refused_logins";
     case Trouble::reloads:
       return "reloads";
-    case Trouble::pauses: return "pauses";
-    case Trouble::slow_network: return "slow_network";
+    case Trouble::pauses:
+      return "pauses";
+    case Trouble::slow_network:
+      return "slow_network";
     case Trouble::fault_places:
       return "fault_places";
   }
@@ -169,7 +171,9 @@ void Troubles::strike(Trouble trouble) {
         }
         world_.cluster.fail_over(*standby);
         // Some come back as what they were before anybody has told them otherwise.
-        const bool believes = dice_.chance(500);
+        // Not when their successor may be out of sight: nobody could
+        // know better then.
+        const bool believes = dice_.chance(500) && !has(Trouble::partition);
         later(milliseconds{300}, milliseconds{1200}, [this, believes, &old] {
           if (believes) old.start();
           later(milliseconds{100}, milliseconds{800}, [this] {
@@ -180,6 +184,8 @@ void Troubles::strike(Trouble trouble) {
       });
     }
     case Trouble::stray_promotion: {
+      // Beside a primary that is out of sight it would be the right one.
+      if (has(Trouble::partition)) return;
       if (moving_ || !standby) return;
       moving_ = true;
       standby->stray = true;

@@ -22,10 +22,10 @@ enum class Trouble : std::uint8_t {
   partition,        ///< a node can't be reached, and nobody is told
   half_open,        ///< single links go dead
   refused_logins,   ///< a replica that does not know the role
-  reloads,           ///< with another size of the pools now and then
-  pauses,            ///< PAUSE, and RESUME a little later
-  slow_network,  ///< small windows, small spans
-  fault_places,  ///< the FAULT places of our own code
+  reloads,          ///< with another size of the pools now and then
+  pauses,           ///< PAUSE, and RESUME a little later
+  slow_network,     ///< small windows, small spans
+  fault_places,     ///< the FAULT places of our own code
 };
 inline constexpr int kTroubles = 15;
 std::string_view to_string(Trouble trouble) noexcept;

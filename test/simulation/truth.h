@@ -90,7 +90,8 @@ class Truth {
   const std::string& failure() const noexcept { return failure_; }
 
   config::ConsistencyLevel level = config::ConsistencyLevel::table;
-  /// Hidden writes go by an operator whose function the catalog knows for volatile: then they count like others.
+  /// Hidden writes go by an operator whose function the catalog knows for volatile: then they count
+  /// like others.
   bool catalog_warns = false;
 
   // What the run did, for tests of the simulator itself.

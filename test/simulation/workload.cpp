@@ -121,9 +121,12 @@ Unit Workload::without_answers_between(const std::function<Unit()>& plan) {
 Unit Workload::pinning_unit(SimClient& client) {
   const PlanContext with = client.plan();
   switch (dice_.below(3)) {
-    case 0: return plan_other_setting(with);
-    case 1: return plan_sql_prepare(with);
-    default: return plan_listen(with);
+    case 0:
+      return plan_other_setting(with);
+    case 1:
+      return plan_sql_prepare(with);
+    default:
+      return plan_listen(with);
   }
 }
 
