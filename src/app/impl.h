@@ -251,6 +251,7 @@ class Pooler::Impl final : public session::Hub,
   std::optional<Shutdown> shutting_down_;
   bool finished_ = false;
   bool said_what_is_not_kept_ = false;
+  bool said_auth_query_ = false;
   bool paused_ = false;  ///< all databases, by PAUSE without a name
 
   std::vector<std::unique_ptr<io::Listener>> tcp_listeners_;

@@ -336,6 +336,11 @@ void Pooler::Impl::say_what_is_not_kept() {
   if (concerned && !said_what_is_not_kept_)
     log().warning(concat({kNotKept, "; read_consistency = eventual reads on replicas"}));
   said_what_is_not_kept_ = concerned;
+  const bool asks = !settings_->auth_user.empty() ||
+                    std::any_of(databases_.begin(), databases_.end(),
+                                [](const auto& each) { return !each.second->line.auth_user.empty(); });
+  if (asks && !said_auth_query_) log().warning("auth_query is not supported yet: only the users of auth_file can log in");
+  said_auth_query_ = asks;
 }
 
 void Pooler::Impl::configure_pool(PoolEntry& pool) {
