@@ -120,6 +120,9 @@ void Cluster::take_view() {
     if (identity_ != 0) log_.clamp(view_->identity_lsn);
     identity_ = view_->identity;
   }
+  if (view_->primary && view_->primary != last_primary_) {
+    succeeded_ = std::exchange(last_primary_, view_->primary);
+  }
   changed_ = true;
   say_primary();
 }

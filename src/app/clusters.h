@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/pooler.h"
@@ -78,6 +79,8 @@ class Cluster final : private monitor::CaptureUser {
   void connect_failed(NodeId node) noexcept { monitor_->suspect(node); }
   /// The node was down in the view before this one.
   bool came_back(NodeId node) const noexcept;
+  /// The primary that another one has taken the place of since the last call; nobody when none has.
+  NodeId take_succeeded() noexcept { return std::exchange(succeeded_, NodeId{}); }
   bool all_down() const noexcept;
   /// What the first node that does not answer said.
   std::string trouble() const;
@@ -113,6 +116,8 @@ class Cluster final : private monitor::CaptureUser {
   routing::ClusterSnapshot before_;
   bool changed_ = false;
   bool primary_missing_ = false;
+  NodeId last_primary_;
+  NodeId succeeded_;
   bool waited_for_ = false;
   /// Another set of nodes has another monitor, which counts identities from the start: they are
   /// shifted past the old ones.

@@ -281,11 +281,33 @@ void Pooler::Impl::route_waiters_again(PoolEntry& pool) {
   wants_pump(pool);
 }
 
+/// Another node is the primary now. The old one may still answer, after a partition: nobody goes on writing there between
+/// two transactions. Who keeps a server there loses it, as he would have if the node had gone.
+void Pooler::Impl::leave_old_primary(PoolEntry& pool, NodeId old) {
+  std::vector<Client*> keepers;
+  each_server(pool, [&](Server& server) {
+    if (server.node.id != old) return;
+    server.close_needed = true;
+    session::ClientSession* client = server.session.client();
+    if (client && client->holds_server_for(sql::Target::primary) && !client->in_transaction()) {
+      keepers.push_back(static_cast<Client*>(client->seat));
+    }
+  });
+  for (Client* client : keepers) client->session.close(Error("57P01", "the primary has changed"));
+  if (const pool::Subpool* subpool = pool.seats.find(old)) {
+    while (pool::ServerSeat* seat = subpool->first(pool::Place::idle)) {
+      close_server(static_cast<Server&>(*seat), "the primary has changed");
+    }
+  }
+}
+
 /// A new view: roles may have moved, nodes may have come back, replicas have replayed more.
 void Pooler::Impl::cluster_changed(Cluster& cluster) {
   const routing::ClusterSnapshot& view = cluster.view();
+  const NodeId succeeded = cluster.take_succeeded();
   for (DatabaseEntry* database : cluster.databases()) {
     for (const auto& pool : database->pools) {
+      if (succeeded) leave_old_primary(*pool, succeeded);
       for (const auto& subpool : pool->seats.subpools()) {
         const routing::NodeView* node = view->find(subpool->node());
         if (!node) continue;

@@ -145,6 +145,7 @@ class Pooler::Impl final : public session::Hub,
   /// Decides anew for who waits: the view, the configuration or a node's health has changed.
   void route_waiters_again(PoolEntry& pool);
   void cluster_changed(Cluster& cluster);
+  void leave_old_primary(PoolEntry& pool, NodeId old);
   bool fails_fast(PoolEntry& pool, Client& client);
 
   // servers.cpp
