@@ -19,9 +19,10 @@ as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
   elif command -v sudo >/dev/null 2>&1; then
-    sudo "$@"
+    # Where nobody sits to type a password, asking for one would wait for ever.
+    if [ -n "${CI:-}" ] || [ ! -t 1 ]; then sudo -n "$@"; else sudo "$@"; fi
   else
-    echo "$(basename "$0"): needs root for \"$*\": run it as root or install sudo" >&2
+    echo "$(basename "$0"): this needs root: run it as root or install sudo" >&2
     return 1
   fi
 }
@@ -34,14 +35,16 @@ install_packages() {
     echo "$(basename "$0"): apt-get is missing (this is made for Debian 12); install these yourself: $missing" >&2
     return 1
   fi
+  as_root true || { echo "$(basename "$0"): not allowed to install $missing" >&2; return 1; }
   echo "installing: $missing"
   apt_log=$(mktemp)
   # A list that is a little old is no reason to fail, and neither is a mirror that hiccups once.
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update >"$apt_log" 2>&1 || true
-  tries=3
+  apt_get="env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -q -y -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=120"
+  # shellcheck disable=SC2086
+  as_root $apt_get update >"$apt_log" 2>&1 || true
+  tries=${apt_tries:-3}
   # shellcheck disable=SC2086 # one word for each package
-  until as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -q -y \
-      -o DPkg::Lock::Timeout=120 install --no-install-recommends $missing >>"$apt_log" 2>&1; do
+  until as_root $apt_get install --no-install-recommends $missing >>"$apt_log" 2>&1; do
     tries=$((tries - 1))
     if [ "$tries" = 0 ]; then
       tail -n 25 "$apt_log" >&2
@@ -50,14 +53,15 @@ install_packages() {
       return 1
     fi
     sleep 5
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update >>"$apt_log" 2>&1 || true
+    # shellcheck disable=SC2086
+    as_root $apt_get update >>"$apt_log" 2>&1 || true
   done
   rm -f "$apt_log"
 }
 
 # try_packages NAME…: as install_packages, but their lack is only mentioned.
 try_packages() {
-  ( install_packages "$@" ) >/dev/null 2>&1 || echo "going on without: $(missing_packages "$@")"
+  ( apt_tries=1; install_packages "$@" ) >/dev/null 2>&1 || echo "going on without: $(missing_packages "$@")"
 }
 
 # build_jobs: compilers that may run at once: one for each core, but not more than memory allows (1.2 GB each).
