@@ -252,6 +252,18 @@ bool Pooler::Impl::give_to_waiter(Server& server) {
   return false;
 }
 
+/// Nobody waits beside an idle server that may serve him, however it came to be passed over.
+void Pooler::Impl::give_idle(PoolEntry& pool) {
+  if (pool.seats.paused) return;
+  for (const auto& subpool : pool.seats.subpools()) {
+    while (subpool->waiting() > 0) {
+      pool::ServerSeat* seat = pool.seats.idle_of(*subpool);
+      if (!seat || check_first(static_cast<Server&>(*seat))) break;
+      if (!give_to_waiter(static_cast<Server&>(*seat))) break;
+    }
+  }
+}
+
 /// An idle server of any of these nodes, whoever else waits.
 pool::ServerSeat* Pooler::Impl::idle_in(PoolEntry& pool, pool::NodeSet nodes) noexcept {
   if (pool.seats.paused) return nullptr;

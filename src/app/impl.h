@@ -140,6 +140,7 @@ class Pooler::Impl final : public session::Hub,
   bool send_away_stranger(Server& server) noexcept;
   bool is_fallen_primary(Server& server);
   bool give_to_waiter(Server& server);
+  void give_idle(PoolEntry& pool);
   bool check_first(Server& server);
   pool::ServerSeat* idle_in(PoolEntry& pool, pool::NodeSet nodes) noexcept;
   /// Decides anew for who waits: the view, the configuration or a node's health has changed.

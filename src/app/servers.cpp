@@ -124,6 +124,7 @@ void Pooler::Impl::pump(PoolEntry& pool) {
     }
     if (!pool.welcoming.empty() && without_primary(pool)) open_replica(pool);
   }
+  give_idle(pool);
   while (const pool::Opening next = pool.seats.next_to_open(now()))
     open(pool, *next.subpool, next.from_reserve);
   // Full by a limit that is shared: an idle server of another pool can make room.

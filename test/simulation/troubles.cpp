@@ -154,6 +154,7 @@ void Troubles::strike(Trouble trouble) {
       primary.stop(dice_.chance(700));
       return later(milliseconds{5}, milliseconds{600}, [this, &primary] {
         primary.start();
+        settled_at_ = world_.loop.now() + seconds{2};
         moving_ = false;
         world_.cluster.realign();
       });
@@ -186,6 +187,8 @@ void Troubles::strike(Trouble trouble) {
     case Trouble::stray_promotion: {
       // Beside a primary that is out of sight it would be the right one.
       if (has(Trouble::partition)) return;
+      // So soon after the primary was gone it would be taken for a fail-over, and rightly.
+      if (world_.loop.now() < settled_at_) return;
       if (moving_ || !standby) return;
       moving_ = true;
       standby->stray = true;

@@ -54,6 +54,7 @@ class Troubles {
   std::optional<FaultPlaces> fault_places_;
   bool healed_ = false;
   bool paused_ = false;
+  Time settled_at_{};    ///< The primary has been back for long enough to be known again.
   bool moving_ = false;  ///< One change of the primary at a time.
 };
 
