@@ -290,10 +290,6 @@ void Pooler::Impl::server_identified(session::ServerSession& session, std::strin
     cluster->identified(server.node.id, system_id, started_at);
 }
 
-void Pooler::Impl::wants_capture(session::DatabaseContext& database) noexcept {
-  if (Cluster* cluster = static_cast<DatabaseEntry&>(database).cluster) cluster->want_capture();
-}
-
 void Pooler::Impl::ddl_ended(session::DatabaseContext& database) noexcept {
   auto& entry_of = static_cast<DatabaseEntry&>(database);
   if (entry_of.cluster) entry_of.cluster->ddl_ended(entry_of);

@@ -147,8 +147,6 @@ class Hub {
                                  std::string_view started_at) noexcept = 0;
 
   // About consistency.
-  /// Somebody wants to read what is pending: ask for its LSN now.
-  virtual void wants_capture(DatabaseContext& database) noexcept = 0;
   /// A statement that may change the catalog has ended.
   virtual void ddl_ended(DatabaseContext& database) noexcept = 0;
 
