@@ -25,6 +25,26 @@ struct Address {
   auto operator<=>(const Address&) const = default;
 };
 
+/// What encryption says of a connection, from the moment its handshake is done. The same for both
+/// sides: `peer` is the client where we are the server, and the server where we are the client.
+struct TlsInfo {
+  std::string version;           ///< "TLSv1.3"
+  std::string cipher;            ///< "TLS_AES_256_GCM_SHA384"
+  std::string server_name;       ///< the name that was asked for in the handshake (SNI); empty without
+  bool peer_has_certificate = false;
+  /// The peer's certificate leads to an authority that is trusted, and is in time. Nothing else about
+  /// the peer may be believed without it.
+  bool peer_verified = false;
+  std::string peer_common_name;  ///< empty: none, or one that holds a NUL byte
+  std::string peer_dn;           ///< the subject as of RFC 2253: "CN=anna,OU=sales"
+  /// The hash of the server's certificate for the channel binding tls-server-end-point (RFC 5929): of
+  /// ours where we are the server, else of the peer's. Empty when none is defined for its signature.
+  std::string server_end_point;
+
+  /// "TLSv1.3/TLS_AES_256_GCM_SHA384", for the log and SHOW.
+  std::string text() const { return version + "/" + cipher; }
+};
+
 /// What a transport tells its user. Callbacks must not destroy the transport: they note what is to be
 /// done and the next turn does it.
 class TransportUser {
@@ -59,6 +79,8 @@ class Transport {
   virtual Address local() const = 0;
   /// The user id of the process behind a Unix socket, -1 when not known (TCP).
   virtual std::int64_t peer_uid() const noexcept = 0;
+  /// Null: not encrypted. Stays the same object until the transport dies.
+  virtual const TlsInfo* tls() const noexcept { return nullptr; }
 };
 
 class Dialer {
