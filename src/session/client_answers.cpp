@@ -114,6 +114,7 @@ void ClientSession::on_ready(ServerSession& server, char status) {
   if (on_replica_) {
     last_replica_ = server.node();
     last_read_at_ = hub_.now();
+    if (!unit_failed_) unit_->learn_uncertain(pool_->database->proven_reads);
     healed_from_.clear();
     reruns_ = 0;
   } else {
@@ -164,7 +165,11 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
     // Only what the server has surely taken back is not marked.
     const bool unclear = may_commit_ || several_in_flight_ || ddl_in_flight_ || !last;
     const bool taken_back = rolled_back_ || (was_implicit && unit_failed_);
-    if (unclear || !taken_back) mark_writes();
+    if (unclear || !taken_back) {
+      mark_writes();
+    } else {
+      reads_.join(writes_);  // Others' rows, which it met there, are no longer covered by a mark of its own.
+    }
     if (last && status == 'I') drop_writes();
   }
   if (status == 'I') confirm_settings(server);
@@ -178,7 +183,11 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
     healed_from_.clear();
     reruns_ = 0;
   }
-  note_read_on(server);
+  note_seen();
+  if (last) {
+    reads_.clear();
+    if (status == 'I') doubted_.reset();
+  }
 }
 
 void ClientSession::on_parameter(ServerSession& server, Bytes name, Bytes value) {

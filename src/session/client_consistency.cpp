@@ -25,15 +25,11 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   if (std::exchange(unnoted_, false)) need_.join({.lsn = {}, .pending = database.captures->mark()});
   if (need_identity_ != cluster.identity) {
     need_identity_ = cluster.identity;
-    if (need_.lsn.value != 0 || need_.pending != 0) need_ = {.lsn = {}, .pending = database.captures->mark()};
+    if (!need_.nothing()) need_ = {.lsn = {}, .pending = database.captures->mark()};
+    if (!doubt_.need.nothing()) doubt_.need = {.lsn = {}, .pending = database.captures->mark()};
   }
-  if (need_.pending != 0) {
-    const tokens::Need now = database.captures->need(need_.pending);
-    if (now.pending == 0) {
-      need_.pending = 0;
-      need_.join(now);
-    }
-  }
+  settle(need_);
+  settle(doubt_.need);
   facts.last_replica = last_replica_;
   facts.only_replica = {};
   if (last_replica_ && pool_->policy.level != ConsistencyLevel::eventual) {
@@ -49,6 +45,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
     }
   }
   facts.session = need_;
+  if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
   if (pool_->policy.level == ConsistencyLevel::table) {
     const bool all = unit_->reads_all() || database.catalog_stale;
     facts.tables = database.captures->need(database.writes.last_write(unit_->reads(), all));
@@ -56,6 +53,15 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
     facts.tables = {};
   }
   return facts;
+}
+
+/// A capture may have answered what was pending.
+void ClientSession::settle(tokens::Need& need) const noexcept {
+  if (need.pending == 0) return;
+  const tokens::Need now = pool_->database->captures->need(need.pending);
+  if (now.pending != 0) return;
+  need.pending = 0;
+  need.join(now);
 }
 
 /// A statement went to the primary: what a commit will have to mark, and what it leaves in the session.
@@ -75,7 +81,10 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
     note_writes({.all = true, .keys = {}});
   } else if (!m.writes.empty()) {
     note_writes(m.writes);
+  } else if (!m.certain && !pool_->database->proven_reads.contains(m.shape)) {
+    doubted_ = !doubted_ || *doubted_ == m.shape ? m.shape : sql::Shape();
   }
+  reads_.join(m.reads);
   if (m.has_session_step && split()) note_session_steps(m);
 }
 
@@ -172,21 +181,22 @@ void ClientSession::note_opaque() {
   if (!tracks() || on_replica_) return;
   may_commit_ = flight_controls_transaction_ = true;
   note_writes({.all = true, .keys = {}});
+  reads_.all = true;
 }
 
 void ClientSession::note_writes(const sql::TableSet& tables) {
+  tokens::OpenWriters& open = pool_->database->open_writers;
   if (!counted_writer_) {
     counted_writer_ = true;
-    ++pool_->database->open_writers;
+    open.enter();
   }
-  writes_.all = writes_.all || tables.all;
-  if (writes_.all) {
-    writes_.keys.clear();
-    return;
+  const std::size_t before = writes_.keys.size();
+  if (tables.all && !writes_.all) {
+    for (sql::TableKey key : writes_.keys) open.remove(key);
+    open.add_all();
   }
-  for (sql::TableKey key : tables.keys) {
-    if (std::find(writes_.keys.begin(), writes_.keys.end(), key) == writes_.keys.end()) writes_.keys.push_back(key);
-  }
+  writes_.join(tables);
+  for (std::size_t i = before; i < writes_.keys.size(); ++i) open.add(writes_.keys[i]);
 }
 
 /// It has, or may have, been committed: from now on readers of these tables need a capture that is sent after this.
@@ -195,26 +205,44 @@ void ClientSession::mark_writes() {
   if (!database.captures) return;  // A reload has ended the split: nobody reads on replicas.
   const tokens::Ticket ticket = database.captures->mark();
   database.writes.mark(writes_.keys, writes_.all || database.catalog_stale, ticket, hub_.now());
-  need_.join({.lsn = {}, .pending = ticket});
+  // At level table the marks themselves are all that a read has to wait for, its writer's own ones too: a read of another table owes
+  // nothing to this write.
+  if (pool_->policy.level != ConsistencyLevel::table) need_.join({.lsn = {}, .pending = ticket});
 }
 
 void ClientSession::drop_writes() {
-  writes_.all = false;
-  writes_.keys.clear();
-  if (!counted_writer_) return;
-  counted_writer_ = false;
-  --pool_->database->open_writers;
+  if (counted_writer_) {
+    tokens::OpenWriters& open = pool_->database->open_writers;
+    for (sql::TableKey key : writes_.keys) open.remove(key);
+    if (writes_.all) open.remove_all();
+    open.leave();
+    counted_writer_ = false;
+  }
+  writes_.clear();
 }
 
-/// The primary may have shown what nobody has acknowledged yet; a replica must not take it back.
-void ClientSession::note_read_on(const ServerSession&) {
+/// The primary has answered. It may have shown what nobody has acknowledged yet, and a replica must not take that back.
+void ClientSession::note_seen() {
   if (!split()) return;
   DatabaseContext& database = *pool_->database;
   const ConsistencyLevel level = pool_->policy.level;
-  const bool others_write = database.open_writers > (counted_writer_ ? 1U : 0U);
-  if (level == ConsistencyLevel::session || (level == ConsistencyLevel::table && others_write)) {
+  if (level == ConsistencyLevel::session || (level == ConsistencyLevel::table && may_show_unmarked())) {
     need_.join({.lsn = {}, .pending = database.captures->mark()});
+  } else if (level == ConsistencyLevel::table && doubted_) {
+    const bool another = !doubt_.need.nothing() && doubt_.shape != *doubted_;
+    doubt_ = {.need = {.lsn = doubt_.need.lsn, .pending = database.captures->mark()}, .shape = another ? sql::Shape() : *doubted_};
   }
+}
+
+/// Whether a table that was read is being written by others, whose commits are seen before they are marked. What this session
+/// writes too it marks itself, or adds to its reads when it takes it back.
+bool ClientSession::may_show_unmarked() const noexcept {
+  const tokens::OpenWriters& open = pool_->database->open_writers;
+  if (writes_.all || open.transactions() <= (counted_writer_ ? 1U : 0U)) return false;
+  if (reads_.all || pool_->database->catalog_stale) return true;
+  return std::any_of(reads_.keys.begin(), reads_.keys.end(), [&](sql::TableKey key) {
+    return open.write(key) && std::find(writes_.keys.begin(), writes_.keys.end(), key) == writes_.keys.end();
+  });
 }
 
 /// A listener may read what it was told of before its writer has the acknowledgement that marks it.

@@ -227,7 +227,9 @@ class ClientSession final : public io::TransportUser {
   void note_writes(const sql::TableSet& tables);
   void mark_writes();
   void drop_writes();
-  void note_read_on(const ServerSession& server);
+  void note_seen();
+  bool may_show_unmarked() const noexcept;
+  void settle(tokens::Need& need) const noexcept;
   void pin();
 
   Hub& hub_;
@@ -308,7 +310,17 @@ class ClientSession final : public io::TransportUser {
   // Consistency.
   tokens::Need need_;
   std::uint64_t need_identity_ = 0;
+  /// After a statement that is said to write nothing, of a shape that no standby has proven: should it have written, this session
+  /// sees it. A further run of that shape is exempt: if it writes, a standby refuses it. So one that is run without a pause gets
+  /// its proof.
+  struct Doubt {
+    tokens::Need need;
+    sql::Shape shape;
+  };
+  Doubt doubt_;
   sql::TableSet writes_;              ///< of the open transaction, not marked yet
+  sql::TableSet reads_;               ///< of what is in flight on the primary
+  std::optional<sql::Shape> doubted_;  ///< in the open transaction; all zero for several shapes
   NodeId last_replica_;
   Time last_read_at_{};
   std::string healed_from_;           ///< SQLSTATE with which a replica refused the unit: it is the primary's now

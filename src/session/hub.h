@@ -31,6 +31,7 @@
 #include "sql/classifier.h"
 #include "stats/counters.h"
 #include "tokens/commit_log.h"
+#include "tokens/open_writers.h"
 
 namespace pgweir::session {
 
@@ -52,11 +53,11 @@ struct DatabaseContext {
   std::uint64_t ddl_begun = 0;
   tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split
   tokens::TableWrites writes;
-  LearnedShapes learned;
+  LearnedShapes learned;         ///< A standby refused them and the primary ran them: they are writes.
+  LearnedShapes proven_reads;    ///< A standby ran them though their functions are only said to write nothing.
   StatementStore statements;
   stats::RouteCounts routes;
-  /// Sessions whose open transaction has sent a write to the primary: their commits may be seen before they are marked.
-  std::uint32_t open_writers = 0;
+  tokens::OpenWriters open_writers;
 
   bool split() const noexcept { return classifier != nullptr; }
   /// A catalog read after the end of every DDL seen so far.

@@ -1,4 +1,4 @@
-// Shapes that a standby refused and the primary ran: they are writes, whatever the classifier thought.
+// What standbys have taught about shapes of which text and catalog leave a doubt.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace pgweir::session {
 
-/// Bounded; the oldest shape makes room and is learnt again if need be.
+/// A set of shapes. Bounded; the oldest one makes room and is learnt again if need be.
 class LearnedShapes {
  public:
   bool contains(const sql::Shape& shape) const { return !shapes_.empty() && shapes_.count(shape) != 0; }

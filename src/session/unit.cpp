@@ -36,4 +36,11 @@ void Unit::learn(LearnedShapes& learned) const {
   for (const auto& meaning : classes_) learned.add(meaning->shape);
 }
 
+void Unit::learn_uncertain(LearnedShapes& proven) const {
+  if (facts_.certain) return;
+  for (const auto& meaning : classes_) {
+    if (!meaning->certain) proven.add(meaning->shape);
+  }
+}
+
 }  // namespace pgweir::session

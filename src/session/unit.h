@@ -40,6 +40,10 @@ class Unit {
   std::shared_ptr<const sql::StatementClass> query;
   /// A standby refused what the primary then ran.
   void learn(LearnedShapes& learned) const;
+  /// A standby ran it all: adds the shapes that could have been refused.
+  void learn_uncertain(LearnedShapes& proven) const;
+  /// It is that one shape, and nothing else.
+  bool is(const sql::Shape& shape) const noexcept { return classes_.size() == 1 && classes_.front()->shape == shape; }
 
  private:
   routing::UnitFacts facts_;

@@ -1,6 +1,16 @@
 #include "sql/statement_class.h"
 
+#include <algorithm>
+
 namespace pgweir::sql {
+
+void TableSet::join(const TableSet& other) {
+  all = all || other.all;
+  if (all) return keys.clear();
+  for (TableKey key : other.keys) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+}
 
 Bytes to_string(Target target) noexcept {
   switch (target) {

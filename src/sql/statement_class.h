@@ -110,6 +110,13 @@ struct TableSet {
   bool all = false;
   std::vector<TableKey> keys;
   bool empty() const noexcept { return !all && keys.empty(); }
+  /// Adds those of `other`, each once.
+  void join(const TableSet& other);
+  /// Keeps its memory.
+  void clear() noexcept {
+    all = false;
+    keys.clear();
+  }
 };
 
 /// One statement of a message.

@@ -73,12 +73,12 @@ void Truth::acknowledged(Marker unit, SessionMemory& session) {
     for (std::size_t i = 0; i < kTables; ++i) {
       if (written[i] != id) written[i] = 0;
     }
-    // What looks like a read and was never refused can't be known for a write (docs/routing.md).
-    if (!catalog_warns && refused_.count(unit) == 0) written[kHiddenTable] = 0;
     written = surviving(written);
     for (std::size_t i = 0; i < kTables; ++i) {
-      acknowledged_[i] = std::max(acknowledged_[i], written[i]);
       session.written[i] = std::max(session.written[i], written[i]);
+      // What looks like a read and was never refused can't be known for a write by others.
+      if (i == kHiddenTable && !catalog_warns && refused_.count(unit) == 0) continue;
+      acknowledged_[i] = std::max(acknowledged_[i], written[i]);
     }
   }
 }
