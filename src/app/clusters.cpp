@@ -124,6 +124,7 @@ void Cluster::take_view() {
     succeeded_ = std::exchange(last_primary_, view_->primary);
   }
   changed_ = true;
+  ++progress_;
   say_primary();
 }
 
@@ -198,6 +199,7 @@ Time Cluster::capture_if_due(Time now) {
     monitor_->want_fast(missed);
     if (missed) next_ = now;
   }
+  if (monitor_->want_replay(std::exchange(wants_replay_, false))) next_ = now;
   if (!view_->primary) return next_;
   const Time due = pacer_.next(now, log_.pending());
   if (due > now) return std::min(next_, due);
@@ -213,6 +215,7 @@ void Cluster::on_captured(std::uint64_t covers, std::optional<tokens::Lsn> lsn) 
   // asked for again.
   if (monitor_->view()->identity + identity_base_ != identity_) return;
   log_.captured(covers, *lsn);
+  ++progress_;
 }
 
 // --- what others tell and ask

@@ -70,6 +70,10 @@ class Cluster final : private monitor::CaptureUser {
   const routing::ClusterSnapshot& view() const noexcept { return view_; }
   tokens::CaptureLog& log() noexcept { return log_; }
   void want_capture() noexcept { pacer_.want_now(); }
+  /// Somebody waits for a replica to get further. To be said in every turn while it is so.
+  void want_replay() noexcept { wants_replay_ = true; }
+  /// Grows with whatever may let a read go on: a new view, a capture's answer.
+  std::uint64_t progress() const noexcept { return progress_; }
 
   /// A client has logged in, so perhaps its credentials let the monitor in.
   void login_may_work() noexcept { look_for_login_ = true; }
@@ -119,6 +123,8 @@ class Cluster final : private monitor::CaptureUser {
   NodeId last_primary_;
   NodeId succeeded_;
   bool waited_for_ = false;
+  bool wants_replay_ = false;
+  std::uint64_t progress_ = 1;
   /// Another set of nodes has another monitor, which counts identities from the start: they are
   /// shifted past the old ones.
   std::uint64_t identity_base_ = 0;

@@ -35,7 +35,7 @@ routing::Route Pooler::Impl::route_of(Client& client) {
   if (!cluster || !cluster->view()) return {};
   load_.look_at(&pool, now());
   const routing::Route route = routing::decide(client.session.facts(*cluster->view()),
-                                               *cluster->view(), pool.context.policy, load_);
+                                               *cluster->view(), client.session.policy(), load_);
   if (route.wants_capture) pool.database.cluster->want_capture();
   return route;
 }
@@ -85,6 +85,7 @@ void Pooler::Impl::dispatch(Client& client) {
   if (client.gone || client.session.state() != session::ClientState::waiting) return;
   PoolEntry& pool = *client.pool_entry;
   routing::Route route = route_of(client);
+  if (route.may_wait && park(client)) return;
   unsigned preferred = 0;
   pool::NodeSet nodes = nodes_of(pool, route, preferred);
   if (serve(client, route, nodes, preferred)) return;
@@ -100,6 +101,36 @@ void Pooler::Impl::dispatch(Client& client) {
   if (pool.seats.limits.reserve_pool_size > 0)
     lower(now() + pool.seats.limits.reserve_pool_timeout);
   wants_pump(pool);
+}
+
+/// A read that could soon be a replica's waits for that, up to replica_wait from the moment it came. Not one whose client holds a
+/// server: nobody waits while holding one.
+bool Pooler::Impl::park(Client& client) {
+  Cluster& cluster = *client.pool_entry->database.cluster;
+  const Time until = client.session.state_since() + client.pool_entry->context.policy.replica_wait;
+  if (until <= now() || client.session.holds_server_for(sql::Target::primary) || client.pool_entry->seats.paused) return false;
+  client.parked_at_progress = cluster.progress();
+  parked_.push_back(client);
+  cluster.want_capture();
+  cluster.want_replay();
+  lower(until);
+  return true;
+}
+
+/// Decides anew for reads that wait: their cluster has got further, or their time is over.
+void Pooler::Impl::route_parked() {
+  for (std::size_t left = parked_.size(); left > 0; --left) {
+    Client& client = *parked_.pop_front();
+    Cluster* const cluster = client.pool_entry->database.cluster;
+    const Time until = client.session.state_since() + client.pool_entry->context.policy.replica_wait;
+    if (!cluster || until <= now() || cluster->progress() != client.parked_at_progress || client.pool_entry->seats.paused) {
+      wanting_.push_back(client);
+      continue;
+    }
+    cluster->want_replay();
+    lower(until);
+    parked_.push_back(client);
+  }
 }
 
 bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::NodeSet nodes,
@@ -225,7 +256,7 @@ bool Pooler::Impl::give_to_waiter(Server& server) {
     auto& client = static_cast<Client&>(*waiter);
     if (client.route.target == sql::Target::replica && cluster && cluster->view() &&
         !routing::still_allowed(server.node.id, client.session.facts(*cluster->view()),
-                                *cluster->view(), pool.context.policy)) {
+                                *cluster->view(), client.session.policy())) {
       // It has waited while others wrote: this node may not answer any more.
       client.route = route_of(client);
       unsigned preferred = 0;
@@ -313,6 +344,15 @@ void Pooler::Impl::leave_old_primary(PoolEntry& pool, NodeId old) {
   }
 }
 
+/// The node is the primary now: servers that were opened to a replica would refuse its writes.
+void Pooler::Impl::leave_replica_servers(PoolEntry& pool, const pool::Subpool& subpool) {
+  each_server(pool, [&](Server& server) {
+    if (server.subpool != &subpool || !server.read_only || server.close_needed) return;
+    server.close_needed = true;
+    if (server.seat_place() == pool::Place::idle) close_server(server, "the replica has become the primary");
+  });
+}
+
 /// A new view: roles may have moved, nodes may have come back, replicas have replayed more.
 void Pooler::Impl::cluster_changed(Cluster& cluster) {
   const routing::ClusterSnapshot& view = cluster.view();
@@ -325,6 +365,7 @@ void Pooler::Impl::cluster_changed(Cluster& cluster) {
         if (!node) continue;
         subpool->side = node->id == view->primary ? pool::Side::primary : pool::Side::replica;
         if (cluster.came_back(node->id)) subpool->backoff.clear();
+        if (subpool->side == pool::Side::primary) leave_replica_servers(*pool, *subpool);
       }
       if (pool->seats.waiting() > 0) route_waiters_again(*pool);
       if (!pool->welcoming.empty()) wants_pump(*pool);

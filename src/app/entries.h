@@ -54,6 +54,7 @@ struct Server : pool::ServerSeat {
   ListHook<Server> departed_hook;  ///< gone since this turn
   std::uint32_t cancels = 0;       ///< cancel requests for it that are still under way
   bool ever_idle = false;          ///< the login is done
+  bool read_only = false;          ///< opened as a replica's: it refuses writes even if the node is promoted
   bool gone = false;
   std::optional<Error> why_gone;
   io::Address dialled;
@@ -79,6 +80,8 @@ struct Client : pool::Waiter {
   ListHook<Client> all_hook;
   ListHook<Client> ready_hook;    ///< on_turn() is due
   ListHook<Client> wanting_hook;  ///< its route is to be decided
+  ListHook<Client> parked_hook;   ///< waits for a replica to get far enough
+  std::uint64_t parked_at_progress = 0;  ///< of its cluster, when it was parked
   ListHook<Client> login_hook;    ///< not logged in yet, the oldest first
   ListHook<Client> pool_hook;     ///< of its pool
   ListHook<Client> welcome_hook;  ///< waits for the pool's first server

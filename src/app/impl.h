@@ -114,6 +114,7 @@ class Pooler::Impl final : public session::Hub,
   void run_ready();
   void hand_out_released();
   void see_departed();
+  void route_parked();
   void route_wanting();
   void pump_all();
   void answer_cancels();
@@ -128,6 +129,7 @@ class Pooler::Impl final : public session::Hub,
   // dispatch.cpp
   routing::Route route_of(Client& client);
   void dispatch(Client& client);
+  bool park(Client& client);
   /// Gives an idle server, or the one that the client holds; false when there is none now.
   bool serve(Client& client, const routing::Route& route, pool::NodeSet nodes, unsigned preferred);
   void bind(Client& client, Server& server, const routing::Route& route);
@@ -146,6 +148,7 @@ class Pooler::Impl final : public session::Hub,
   void route_waiters_again(PoolEntry& pool);
   void cluster_changed(Cluster& cluster);
   void leave_old_primary(PoolEntry& pool, NodeId old);
+  void leave_replica_servers(PoolEntry& pool, const pool::Subpool& subpool);
   bool fails_fast(PoolEntry& pool, Client& client);
 
   // servers.cpp
@@ -190,6 +193,7 @@ class Pooler::Impl final : public session::Hub,
   void set_nodes(DatabaseEntry& database);
   void remove_database(DatabaseEntry& database);
   PoolEntry& pool_for(DatabaseEntry& database, const std::string& user, bool forced);
+  routing::Policy policy_of(const DatabaseEntry& database, const config::User* user) const;
   void configure_pool(PoolEntry& pool);
   bool others_write_too() const noexcept;
   config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept;
@@ -273,6 +277,7 @@ class Pooler::Impl final : public session::Hub,
   List<Client, &Client::login_hook> logging_in_;
   List<Client, &Client::ready_hook> ready_;
   List<Client, &Client::wanting_hook> wanting_;
+  List<Client, &Client::parked_hook> parked_;  ///< reads that wait for a replica to get far enough
   List<Client, &Client::gone_hook> gone_clients_;
   List<Server, &Server::released_hook> released_;
   List<Server, &Server::departed_hook> departed_;

@@ -223,6 +223,8 @@ void Pooler::Impl::set_nodes(DatabaseEntry& database) {
       database.writes = tokens::TableWrites(
           kTrackedTablesMax,
           log.last_ticket() == tokens::kFloorTicket ? tokens::kFloorTicket : log.mark());
+      database.writes.begin(now());
+      database.keys.begin(now());
     }
     database.captures = &log;
     if (!database.classifier) {
@@ -343,15 +345,26 @@ void Pooler::Impl::say_what_is_not_kept() {
   said_auth_query_ = asks;
 }
 
+routing::Policy Pooler::Impl::policy_of(const DatabaseEntry& database, const config::User* user) const {
+  const config::Settings& all = *settings_;
+  const config::Database& line = database.line;
+  routing::Policy policy;
+  policy.level = level_kept(config::read_consistency(all, line, user));
+  policy.max_replica_lag = config::max_replica_lag(all, line);
+  policy.replica_wait = config::replica_wait(all, line);
+  policy.pin_window = config::pin_window(all, line);
+  policy.table_window = config::table_window(all, line);
+  policy.split = database.cluster != nullptr && config::is_split(all, line, user);
+  return policy;
+}
+
 void Pooler::Impl::configure_pool(PoolEntry& pool) {
   const config::Settings& all = *settings_;
   const config::Database& line = pool.database.line;
   const config::User* user = all.find_user(pool.context.user);
   session::PoolContext& context = pool.context;
   context.mode = config::pool_mode(all, line, user);
-  context.policy.level = level_kept(config::read_consistency(all, line, user));
-  context.policy.max_replica_lag = config::max_replica_lag(all, line);
-  context.policy.split = pool.database.cluster != nullptr && config::is_split(all, line, user);
+  context.policy = policy_of(pool.database, user);
   pool.apply_snapshot();
   context.on_session_state = all.on_session_state;
   context.max_prepared_statements = all.max_prepared_statements;

@@ -29,6 +29,7 @@ Time Pooler::Impl::turn() noexcept {
     cluster->turn(at);
     if (cluster->take_change()) cluster_changed(*cluster);
   }
+  if (!parked_.empty()) route_parked();
   for (int round = 0; round < kRoundsMax; ++round) {
     if (ready_.empty() && departed_.empty() && released_.empty() && wanting_.empty() &&
         pump_.empty())
@@ -218,13 +219,14 @@ void Pooler::Impl::wants_turn(session::ClientSession& session) noexcept {
 
 void Pooler::Impl::wants_server(session::ClientSession& session) noexcept {
   Client& client = entry(session);
-  if (client.gone || client.pool != nullptr) return;
+  if (client.gone || client.pool != nullptr || List<Client, &Client::parked_hook>::linked(client)) return;
   if (!List<Client, &Client::wanting_hook>::linked(client)) wanting_.push_back(client);
 }
 
 void Pooler::Impl::wants_no_server(session::ClientSession& session) noexcept {
   Client& client = entry(session);
   if (List<Client, &Client::wanting_hook>::linked(client)) wanting_.remove(client);
+  if (List<Client, &Client::parked_hook>::linked(client)) parked_.remove(client);
   if (client.pool) client.pool->leave(client);
 }
 

@@ -358,15 +358,16 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     facts.certain = meaning->certain;
     facts.statements = static_cast<std::uint32_t>(meaning->statements.size());
     facts.learned = database->learned.contains(meaning->shape);
-    routing::Policy policy;
-    policy.level = impl_.level_kept(
-        config::read_consistency(*impl_.settings_, database->line, nullptr));
-    policy.max_replica_lag = config::max_replica_lag(*impl_.settings_, database->line);
-    policy.split = config::is_split(*impl_.settings_, database->line, nullptr);
+    const routing::Policy policy = impl_.policy_of(*database, nullptr);
+    const bool all = meaning->reads.all || database->catalog_stale;
+    const tokens::TableWrites& writes = database->writes;
     if (policy.level == config::ConsistencyLevel::table) {
-      const bool all = meaning->reads.all || database->catalog_stale;
-      facts.tables =
-          database->captures->need(database->writes.last_write(meaning->reads.keys, all));
+      facts.tables = database->captures->need(writes.last_write(meaning->reads.keys, all));
+    } else if (policy.level == config::ConsistencyLevel::latest) {
+      facts.tables = database->captures->need(database->captures->last_ticket());
+    } else if (policy.level == config::ConsistencyLevel::window) {
+      const Time written = writes.last_write_time(meaning->reads.keys, all);
+      if (written != Time{}) facts.since_table_write = impl_.now() - written;
     }
     impl_.load_.look_at(database->pools.empty() ? nullptr : database->pools.front().get(),
                         impl_.now());

@@ -15,8 +15,8 @@ namespace pgweir::app {
 
 /// Shown beside the nodes while the levels that follow writes can't be kept.
 inline constexpr std::string_view kNotKept =
-    "several processes, each knows its own writes only: levels table, session, window and pin read "
-    "on the primary";
+    "several processes, each knows its own writes only: levels table, session, window and pin are "
+    "served as latest";
 
 struct Client;
 struct DatabaseEntry;

@@ -101,6 +101,12 @@ Duration max_replica_lag(const Settings& all, const Database& database) noexcept
 Duration replica_wait(const Settings& all, const Database& database) noexcept {
   return database.replica_wait.value_or(all.replica_wait);
 }
+Duration pin_window(const Settings& all, const Database& database) noexcept {
+  return database.pin_window.value_or(all.pin_window);
+}
+TableWindow table_window(const Settings& all, const Database& database) noexcept {
+  return database.table_window.value_or(all.table_window);
+}
 const std::string& replica_functions(const Settings& all, const Database& database) noexcept {
   return database.replica_functions ? *database.replica_functions : all.replica_functions;
 }

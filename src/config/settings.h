@@ -53,6 +53,14 @@ std::string_view to_string(TlsMode mode) noexcept;
 std::string_view to_string(LoadBalanceHosts how) noexcept;
 std::string_view to_string(UnknownStartupParameters what) noexcept;
 
+/// Of level window: how long a table that was written is read on the primary.
+struct TableWindow {
+  bool measured = true;  ///< As long as 99.9 % of the replica's lag samples.
+  Duration time{};       ///< Else this.
+
+  bool operator==(const TableWindow&) const = default;
+};
+
 /// Where a node listens. A host that is empty, or begins with '/' or '@', is a Unix socket's
 /// directory; empty means the one of unix_socket_dir.
 struct HostPort {
@@ -98,6 +106,8 @@ struct Database {
   std::optional<ReadSplit> read_split;
   std::optional<Duration> max_replica_lag;
   std::optional<Duration> replica_wait;
+  std::optional<Duration> pin_window;
+  std::optional<TableWindow> table_window;
   std::optional<std::string> replica_functions;
   std::optional<std::string> primary_functions;
 
@@ -197,6 +207,7 @@ struct Settings {
   OnSessionState on_session_state{};
   int peer_id{};
   std::string pidfile;
+  Duration pin_window{};
   int pkt_buf{};
   Duration pool_idle_timeout{};
   PoolMode pool_mode{};
@@ -238,6 +249,7 @@ struct Settings {
   bool syslog{};
   std::string syslog_facility;
   std::string syslog_ident;
+  TableWindow table_window;
   int tcp_defer_accept{};
   bool tcp_keepalive{};
   int tcp_keepcnt{};
@@ -293,6 +305,8 @@ ConsistencyLevel read_consistency(const Settings& all, const Database& database,
 bool is_split(const Settings& all, const Database& database, const User* user) noexcept;
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept;
 Duration replica_wait(const Settings& all, const Database& database) noexcept;
+Duration pin_window(const Settings& all, const Database& database) noexcept;
+TableWindow table_window(const Settings& all, const Database& database) noexcept;
 const std::string& replica_functions(const Settings& all, const Database& database) noexcept;
 const std::string& primary_functions(const Settings& all, const Database& database) noexcept;
 std::string_view auth_user(const Settings& all, const Database& database) noexcept;

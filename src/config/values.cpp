@@ -30,8 +30,8 @@ constexpr Word<PoolMode> kPoolModes[] = {
 constexpr Word<ConsistencyLevel> kConsistencyLevels[] = {
     {"eventual", ConsistencyLevel::eventual}, {"session", ConsistencyLevel::session},
     {"table", ConsistencyLevel::table},       {"primary", ConsistencyLevel::primary},
-    {"latest", ConsistencyLevel::latest, kNotYet}, {"window", ConsistencyLevel::window, kNotYet},
-    {"pin", ConsistencyLevel::pin, kNotYet}};
+    {"latest", ConsistencyLevel::latest},     {"window", ConsistencyLevel::window},
+    {"pin", ConsistencyLevel::pin}};
 constexpr Word<ReadSplit> kReadSplits[] = {
     {"on", ReadSplit::on}, {"off", ReadSplit::off}, {"observe", ReadSplit::off, kNotYet}};
 constexpr Word<OnSessionState> kOnSessionStates[] = {
@@ -181,6 +181,13 @@ Result<std::int64_t> parse_value(std::string_view text, const Limits& limits) {
 template <>
 Result<Duration> parse_value(std::string_view text, const Limits&) {
   return parse_duration(text);
+}
+template <>
+Result<TableWindow> parse_value(std::string_view text, const Limits&) {
+  if (equals_ignoring_case(text, "p99.9")) return TableWindow{};
+  const Result<Duration> time = parse_duration(text);
+  if (!time) return Error("expected p99.9 or a time: seconds, or a number with us, ms, s, min, h or d");
+  return TableWindow{.measured = false, .time = *time};
 }
 template <>
 Result<std::string> parse_value(std::string_view text, const Limits&) {

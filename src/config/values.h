@@ -31,6 +31,8 @@ Result<std::int64_t> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<Duration> parse_value(std::string_view text, const Limits& limits);
 template <>
+Result<TableWindow> parse_value(std::string_view text, const Limits& limits);
+template <>
 Result<std::string> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<PoolMode> parse_value(std::string_view text, const Limits& limits);
@@ -53,6 +55,9 @@ inline std::string print_value(bool value) { return value ? "1" : "0"; }
 inline std::string print_value(int value) { return std::to_string(value); }
 inline std::string print_value(std::int64_t value) { return std::to_string(value); }
 inline std::string print_value(Duration value) { return duration_text(value); }
+inline std::string print_value(const TableWindow& value) {
+  return value.measured ? "p99.9" : duration_text(value.time);
+}
 inline std::string print_value(const std::string& value) { return value; }
 template <class Enum>
 requires std::is_enum_v<Enum> std::string print_value(Enum value) {

@@ -14,6 +14,8 @@ namespace {
 /// A replica that is not known to have caught up is asked again sooner, so that lag samples are not
 /// as coarse as the polls.
 constexpr Duration kCatchUpIntervalMin = std::chrono::milliseconds{20};
+/// The same while a read waits for it.
+constexpr Duration kWaitedForInterval = std::chrono::microseconds{500};
 
 std::vector<ClusterModel::Member> members_of(const std::vector<Monitor::Node>& nodes) {
   std::vector<ClusterModel::Member> members;
@@ -257,7 +259,8 @@ Time Monitor::due_at(const Watched& watched, Time now) {
   const NodeModel& node = model_.node(watched.node.id);
   if (!node.in_recovery() || node.behind_since() == kNever) return watched.next_poll;
   const Duration behind = now - node.behind_since();
-  return std::min(watched.next_poll, watched.asked + std::max(kCatchUpIntervalMin, behind / 4));
+  const Duration shortest = replay_wanted_ ? kWaitedForInterval : kCatchUpIntervalMin;
+  return std::min(watched.next_poll, watched.asked + std::max(shortest, behind / 4));
 }
 
 void Monitor::node_failed(Watched& watched, const Error& why, Time asked, Time now) {

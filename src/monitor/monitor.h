@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -70,6 +71,9 @@ class Monitor final : private ProbeUser {
   /// Somebody waits for a replica to get further, or for a primary: nodes are asked often at first,
   /// ever less while it goes on, and those that are down at least each retry_min.
   void want_fast(bool on) noexcept;
+  /// Somebody waits for a replica to replay what a capture has told: those that are behind are asked as often as they can answer.
+  /// True when that makes a call of turn() due now.
+  bool want_replay(bool on) noexcept { return !std::exchange(replay_wanted_, on) && on; }
   /// A server of this node failed or behaved oddly: ask it now. A question that does not come back
   /// meanwhile is dropped with its connection.
   void suspect(NodeId node) noexcept;
@@ -145,6 +149,7 @@ class Monitor final : private ProbeUser {
   NodeId capture_node_;
   std::vector<Question> failed_captures_;
   bool fast_ = false;
+  bool replay_wanted_ = false;
   Time fast_since_ = kNever;  ///< Set by the next turn.
   bool changed_ = true;
   bool refusal_logged_ = false;

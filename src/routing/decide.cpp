@@ -29,6 +29,7 @@ struct Demand {
   tokens::Need tables{};
   NodeId only_replica{};
   Duration max_lag{};  ///< Zero: any.
+  Duration since_table_write = Duration::max();
 };
 
 Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
@@ -39,15 +40,19 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
     case ConsistencyLevel::eventual:
     case ConsistencyLevel::primary:
       break;
+    case ConsistencyLevel::pin:  // reason_of_unit() has asked for its own writes to be old.
+      break;
+    case ConsistencyLevel::window:
+      demand.since_table_write = unit.since_table_write;
+      break;
     case ConsistencyLevel::session:
-    case ConsistencyLevel::pin:  // Its own writes replayed is more than its own writes being old.
       demand.session = unit.session;
       demand.only_replica = unit.only_replica;
       break;
+    case ConsistencyLevel::latest:  // Whatever anybody has written or seen was there when it came.
+      demand.tables = unit.tables;
+      break;
     case ConsistencyLevel::table:
-    case ConsistencyLevel::latest:
-    case ConsistencyLevel::window:  // The last write replayed is more than the last write being
-                                    // old.
       demand.session = unit.session;
       demand.tables = unit.tables;
       demand.only_replica = unit.only_replica;
@@ -73,7 +78,7 @@ std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy
   if (unit.flushed) return Reason::flush;
   if (unit.hint == sql::Hint::replica) return std::nullopt;
   if (policy.level == ConsistencyLevel::primary) return Reason::level_primary;
-  if (policy.level == ConsistencyLevel::latest) return Reason::latest_wait;
+  if (policy.level == ConsistencyLevel::pin && unit.since_own_write < policy.pin_window) return Reason::recent_write;
   return std::nullopt;
 }
 
@@ -88,7 +93,14 @@ bool has_replayed(const NodeView& node, const tokens::Need& need) noexcept {
 /// Where a replica falls out, furthest first: the one that gets furthest names the reason.
 enum class Stage : std::uint8_t { unfit, session_behind, tables_behind, lagging, allowed };
 
-Stage stage_of(const NodeView& node, const Demand& demand) noexcept {
+/// How long a write may stay unseen on the node.
+bool within_window(const NodeView& node, const Demand& demand, const Policy& policy) noexcept {
+  if (demand.since_table_write == Duration::max()) return false;
+  if (!policy.table_window.measured) return demand.since_table_write < policy.table_window.time;
+  return !node.lag_known || demand.since_table_write < std::max(node.lag, node.lag_p999);
+}
+
+Stage stage_of(const NodeView& node, const Demand& demand, const Policy& policy) noexcept {
   if (!fit(node)) return Stage::unfit;
   // Behind such an address the next connection may reach another instance, whose LSN nobody asked.
   if (node.several && (demand.only_replica || !demand.session.nothing())) return Stage::session_behind;
@@ -96,19 +108,20 @@ Stage stage_of(const NodeView& node, const Demand& demand) noexcept {
   if (!has_replayed(node, demand.session)) return Stage::session_behind;
   if (node.several && !demand.tables.nothing()) return Stage::tables_behind;
   if (!has_replayed(node, demand.tables)) return Stage::tables_behind;
+  if (within_window(node, demand, policy)) return Stage::tables_behind;
   if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag))
     return Stage::lagging;
   return Stage::allowed;
 }
 
-Reason reason_of(Stage furthest) noexcept {
+Reason reason_of(Stage furthest, ConsistencyLevel level) noexcept {
   switch (furthest) {
     case Stage::unfit:
       return Reason::no_replica;
     case Stage::session_behind:
       return Reason::token_ahead;
     case Stage::tables_behind:
-      return Reason::table_written;
+      return level == ConsistencyLevel::latest ? Reason::latest_wait : Reason::table_written;
     case Stage::lagging:
       return Reason::lag;
     case Stage::allowed:
@@ -149,10 +162,14 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   Stage furthest = Stage::unfit;
   std::array<Candidate, kReplicasMax> candidates;
   std::size_t count = 0;
+  bool may_wait = false;
   for (const NodeView& node : cluster.nodes) {
     if (load.failing(node.id) || node.id == unit.avoid) continue;
-    const Stage stage = stage_of(node, demand);
+    const Stage stage = stage_of(node, demand, policy);
     furthest = std::max(furthest, stage);
+    // One that is known to be further behind than a read would wait is not waited for.
+    const bool by_position = stage == Stage::session_behind || (stage == Stage::tables_behind && !within_window(node, demand, policy));
+    may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && !node.several && node.lag <= policy.replica_wait);
     if (stage != Stage::allowed || count == kReplicasMax) continue;
     candidates[count++] = {node.id, load.outstanding(node.id),
                            static_cast<std::uint32_t>(node.weight)};
@@ -160,7 +177,9 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   if (count == 0) {
     const bool somebody_could = furthest != Stage::unfit;
     const bool pending = demand.session.pending != 0 || demand.tables.pending != 0;
-    return to_primary(reason_of(furthest), somebody_could && pending);
+    Route route = to_primary(reason_of(furthest, policy.level), somebody_could && pending);
+    route.may_wait = may_wait;
+    return route;
   }
 
   // Insertion sort: a handful of entries, stable, and no allocation.
@@ -182,7 +201,7 @@ bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluste
                    const Policy& policy) noexcept {
   if (reason_of_unit(unit, policy)) return false;
   const NodeView* view = cluster.find(node);
-  return view != nullptr && stage_of(*view, demand_of(unit, policy)) == Stage::allowed;
+  return view != nullptr && stage_of(*view, demand_of(unit, policy), policy) == Stage::allowed;
 }
 
 }  // namespace pgweir::routing

@@ -43,12 +43,19 @@ struct UnitFacts {
   NodeId avoid;
   // What must have been replayed.
   tokens::Need session;  ///< the session's token
-  tokens::Need tables;   ///< last writes of the tables that the unit reads
+  tokens::Need tables;   ///< last writes of the tables that the unit reads; at level latest: all there was when it came
+  /// Since the last commit to a table that the unit reads, and since the session's or key's own last one; at the levels window and pin.
+  Duration since_table_write = Duration::max();
+  Duration since_own_write = Duration::max();
 };
 
 struct Policy {
   config::ConsistencyLevel level = config::ConsistencyLevel::table;
   Duration max_replica_lag{};
+  /// How long a read may wait for a replica to get far enough; zero: not at all.
+  Duration replica_wait{};
+  Duration pin_window{};
+  config::TableWindow table_window;
   bool split = false;
 };
 
@@ -72,6 +79,8 @@ struct Route {
   /// The reason is a consistency need that a capture would help: somebody waits to read what is
   /// pending.
   bool wants_capture = false;
+  /// A replica is likely to be far enough within replica_wait.
+  bool may_wait = false;
 };
 
 Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& policy,

@@ -112,8 +112,7 @@ void ClientSession::on_ready(ServerSession& server, char status) {
   ++counters.query_count;
   counters.query_time += hub_.now() - query_at_;
   if (on_replica_) {
-    last_replica_ = server.node();
-    last_read_at_ = hub_.now();
+    note_read_on(server);
     if (!unit_failed_) unit_->learn_uncertain(pool_->database->proven_reads);
     healed_from_.clear();
     reruns_ = 0;
@@ -231,8 +230,7 @@ void ClientSession::on_rest_swallowed(ServerSession& server) {
   if (discarding_) {
     run_again_ = true;
   } else if (flush_answered_) {
-    last_replica_ = server.node();
-    last_read_at_ = hub_.now();
+    note_read_on(server);
     unit_open_ = unit_failed_ = false;
     leaving_ = true;
   } else {

@@ -21,39 +21,68 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   const std::string* isolation = settings_->find("default_transaction_isolation");
   facts.serializable = isolation && equals_ignoring_case(*isolation, "serializable");
 
+  Causality& causality = this->causality();
+  if (std::exchange(unnoted_, false)) see_latest(causality);
   // Positions of another identity of the primary mean nothing: what was seen is covered by the next capture.
-  if (std::exchange(unnoted_, false)) need_.join({.lsn = {}, .pending = database.captures->mark()});
-  if (need_identity_ != cluster.identity) {
-    need_identity_ = cluster.identity;
-    if (!need_.nothing()) need_ = {.lsn = {}, .pending = database.captures->mark()};
+  if (causality.identity != cluster.identity) {
+    causality.identity = cluster.identity;
+    if (!causality.need.nothing()) causality.need = {.lsn = {}, .pending = database.captures->mark()};
+  }
+  if (doubt_.identity != cluster.identity) {
+    doubt_.identity = cluster.identity;
     if (!doubt_.need.nothing()) doubt_.need = {.lsn = {}, .pending = database.captures->mark()};
   }
-  settle(need_);
+  settle(causality.need);
   settle(doubt_.need);
-  facts.last_replica = last_replica_;
+  facts.last_replica = causality.last_replica;
   facts.only_replica = {};
-  if (last_replica_ && pool_->policy.level != ConsistencyLevel::eventual) {
+  const ConsistencyLevel level = policy().level;
+  if (causality.last_replica && level != ConsistencyLevel::eventual) {
     // What the last read saw is known once that replica was asked again after it.
-    const routing::NodeView* node = cluster.find(last_replica_);
+    const routing::NodeView* node = cluster.find(causality.last_replica);
     if (!node) {
-      last_replica_ = {};
-    } else if (node->observed_at > last_read_at_ && !node->several) {
-      need_.join({.lsn = std::max(node->replayed, node->received), .pending = 0});
-      last_read_at_ = Time::max();
-    } else if (last_read_at_ != Time::max()) {
-      facts.only_replica = last_replica_;
+      causality.last_replica = {};
+    } else if (node->observed_at > causality.last_read_at && !node->several) {
+      causality.need.join({.lsn = std::max(node->replayed, node->received), .pending = 0});
+      causality.last_read_at = Time::max();
+    } else if (causality.last_read_at != Time::max()) {
+      facts.only_replica = causality.last_replica;
     }
   }
-  facts.session = need_;
+  facts.session = causality.need;
   if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
-  if (pool_->policy.level == ConsistencyLevel::table) {
-    const bool all = unit_->reads_all() || database.catalog_stale;
-    facts.tables = database.captures->need(database.writes.last_write(unit_->reads(), all));
-  } else {
-    facts.tables = {};
+  facts.tables = {};
+  facts.since_table_write = facts.since_own_write = Duration::max();
+  const bool all = unit_->reads_all() || database.catalog_stale;
+  switch (level) {
+    case ConsistencyLevel::table: facts.tables = database.captures->need(database.writes.last_write(unit_->reads(), all)); break;
+    case ConsistencyLevel::latest:
+      if (unit_->arrival == 0) unit_->arrival = database.captures->mark();
+      facts.tables = database.captures->need(unit_->arrival);
+      break;
+    case ConsistencyLevel::window:
+      if (const Time written = database.writes.last_write_time(unit_->reads(), all); written != Time{}) {
+        facts.since_table_write = hub_.now() - written;
+      }
+      break;
+    case ConsistencyLevel::pin:
+      if (causality.last_write_at != Time{}) facts.since_own_write = hub_.now() - causality.last_write_at;
+      break;
+    case ConsistencyLevel::eventual:
+    case ConsistencyLevel::session:
+    case ConsistencyLevel::primary: break;
   }
   return facts;
 }
+
+routing::Policy ClientSession::policy() const noexcept {
+  routing::Policy policy = pool_->policy;
+  if (level_) policy.level = *level_;
+  return policy;
+}
+
+/// Whatever has been committed or shown by now, its next read must see it.
+void ClientSession::see_latest(Causality& causality) { causality.need.join({.lsn = {}, .pending = pool_->database->captures->mark()}); }
 
 /// A capture may have answered what was pending.
 void ClientSession::settle(tokens::Need& need) const noexcept {
@@ -207,7 +236,8 @@ void ClientSession::mark_writes() {
   database.writes.mark(writes_.keys, writes_.all || database.catalog_stale, ticket, hub_.now());
   // At level table the marks themselves are all that a read has to wait for, its writer's own ones too: a read of another table owes
   // nothing to this write.
-  if (pool_->policy.level != ConsistencyLevel::table) need_.join({.lsn = {}, .pending = ticket});
+  causality().last_write_at = hub_.now();
+  if (policy().level != ConsistencyLevel::table) causality().need.join({.lsn = {}, .pending = ticket});
 }
 
 void ClientSession::drop_writes() {
@@ -225,13 +255,18 @@ void ClientSession::drop_writes() {
 void ClientSession::note_seen() {
   if (!split()) return;
   DatabaseContext& database = *pool_->database;
-  const ConsistencyLevel level = pool_->policy.level;
+  const ConsistencyLevel level = policy().level;
   if (level == ConsistencyLevel::session || (level == ConsistencyLevel::table && may_show_unmarked())) {
-    need_.join({.lsn = {}, .pending = database.captures->mark()});
+    see_latest(causality());
   } else if (level == ConsistencyLevel::table && doubted_) {
     const bool another = !doubt_.need.nothing() && doubt_.shape != *doubted_;
-    doubt_ = {.need = {.lsn = doubt_.need.lsn, .pending = database.captures->mark()}, .shape = another ? sql::Shape() : *doubted_};
+    doubt_.need.pending = database.captures->mark();
+    doubt_.shape = another ? sql::Shape() : *doubted_;
   }
+}
+
+void ClientSession::note_read_on(const ServerSession& replica) {
+  if (tokens::CaptureLog* captures = pool_->database->captures) causality().note_read(replica.node(), hub_.now(), *captures);
 }
 
 /// Whether a table that was read is being written by others, whose commits are seen before they are marked. What this session
@@ -247,7 +282,7 @@ bool ClientSession::may_show_unmarked() const noexcept {
 
 /// A listener may read what it was told of before its writer has the acknowledgement that marks it.
 void ClientSession::on_notification() {
-  if (split()) need_.join({.lsn = {}, .pending = pool_->database->captures->mark()});
+  if (split()) see_latest(causality());
 }
 
 }  // namespace pgweir::session

@@ -13,6 +13,7 @@
 #include "protocol/framer.h"
 #include "routing/decide.h"
 #include "session/cancel_key.h"
+#include "session/causality.h"
 #include "session/client_state.h"
 #include "session/hub.h"
 #include "session/owed.h"
@@ -55,6 +56,9 @@ class ClientSession final : public io::TransportUser {
   void cancel_waiting();
   /// State waiting: a NOTICE, so that a person who watches knows why nothing happens.
   void tell(std::string_view notice);
+
+  /// The pool's, with what the session has asked for itself.
+  routing::Policy policy() const noexcept;
 
   ClientState state() const noexcept { return state_; }
   ClientId id() const noexcept { return id_; }
@@ -228,8 +232,11 @@ class ClientSession final : public io::TransportUser {
   void mark_writes();
   void drop_writes();
   void note_seen();
+  void note_read_on(const ServerSession& replica);
   bool may_show_unmarked() const noexcept;
   void settle(tokens::Need& need) const noexcept;
+  void see_latest(Causality& causality);
+  Causality& causality() noexcept { return key_ ? *key_ : own_; }
   void pin();
 
   Hub& hub_;
@@ -308,21 +315,21 @@ class ClientSession final : public io::TransportUser {
   sql::Dialect dialect_;
 
   // Consistency.
-  tokens::Need need_;
-  std::uint64_t need_identity_ = 0;
+  Causality own_;
+  std::shared_ptr<Causality> key_;    ///< takes the place of own_ while a causal key is set
+  std::optional<config::ConsistencyLevel> level_;  ///< SET pgweir.read_consistency; else the pool's
   /// After a statement that is said to write nothing, of a shape that no standby has proven: should it have written, this session
   /// sees it. A further run of that shape is exempt: if it writes, a standby refuses it. So one that is run without a pause gets
   /// its proof.
   struct Doubt {
     tokens::Need need;
+    std::uint64_t identity = 0;  ///< as Causality's
     sql::Shape shape;
   };
   Doubt doubt_;
   sql::TableSet writes_;              ///< of the open transaction, not marked yet
   sql::TableSet reads_;               ///< of what is in flight on the primary
   std::optional<sql::Shape> doubted_;  ///< in the open transaction; all zero for several shapes
-  NodeId last_replica_;
-  Time last_read_at_{};
   std::string healed_from_;           ///< SQLSTATE with which a replica refused the unit: it is the primary's now
   NodeId lost_replica_;               ///< it broke off while working on this unit
 

@@ -24,6 +24,7 @@
 #include "config/settings.h"
 #include "io/io.h"
 #include "routing/decide.h"
+#include "session/causality.h"
 #include "session/learned.h"
 #include "session/settings_set.h"
 #include "session/statements.h"
@@ -58,6 +59,7 @@ struct DatabaseContext {
   StatementStore statements;
   stats::RouteCounts routes;
   tokens::OpenWriters open_writers;
+  CausalKeys keys;
 
   bool split() const noexcept { return classifier != nullptr; }
   /// A catalog read after the end of every DDL seen so far.

@@ -13,6 +13,7 @@ void Unit::clear() noexcept {
   parsed_.clear();
   query.reset();
   executes = false;
+  arrival = 0;
 }
 
 void Unit::join(const std::shared_ptr<const sql::StatementClass>& meaning, const LearnedShapes& learned) {

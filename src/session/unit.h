@@ -38,6 +38,8 @@ class Unit {
   bool executes = false;
   /// The class of the simple query that the unit is; taken when it is sent, so that its text is read once.
   std::shared_ptr<const sql::StatementClass> query;
+  /// At level latest: covers all that was committed when the unit came; 0 before it was asked for.
+  tokens::Ticket arrival = 0;
   /// A standby refused what the primary then ran.
   void learn(LearnedShapes& learned) const;
   /// A standby ran it all: adds the shapes that could have been refused.

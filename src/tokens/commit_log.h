@@ -106,6 +106,10 @@ class TableWrites {
       : tables_max_(tables_max), floor_{floor, Time{}}, newest_{floor, Time{}} {}
 
   void mark(std::span<const TableKey> tables, bool all, Ticket ticket, Time now);
+  /// Writes are seen from `now` on: any table may have been written until then.
+  void begin(Time now) noexcept {
+    floor_.at = newest_.at = now;
+  }
   /// The last ticket that concerns any of `tables` (all: of any table). 0 for no table at all.
   Ticket last_write(std::span<const TableKey> tables, bool all) const noexcept;
   /// When any of them was last written; the zero Time when never.

@@ -446,7 +446,7 @@ def test_processes_that_share_a_port_cancel_for_each_other(cluster, db):
         assert owners == {1, 2}
 
 
-def test_several_processes_read_on_the_primary_what_they_can_t_know(cluster, db):
+def test_several_processes_serve_as_latest_what_they_can_t_know(cluster, db):
     cluster.primary.execute("CREATE TABLE seen (n int); ALTER TABLE seen OWNER TO app", db)
     cluster.wait_caught_up()
     more = (f"loose = host={HOST} port={cluster.primary.port} replica_host={cluster.replica_hosts} dbname={db} "
@@ -454,12 +454,19 @@ def test_several_processes_read_on_the_primary_what_they_can_t_know(cluster, db)
     with started(shared_port_ini(cluster, db, more_databases=more)) as weir:
         weir.wait_split(cluster, "loose")
         with weir.connect("t") as connection:
-            poolers.query(connection, "SELECT 1")
+            # Nobody has told this process of the writes, and every read sees them.
+            for count in range(1, 101):
+                cluster.primary.execute("INSERT INTO seen VALUES (1)", db)
+                assert poolers.query(connection, "SELECT count(*) FROM seen") == [(count,)]
+            # Where no replica may be waited for, the primary answers.
+            weir.write_ini(shared_port_ini(cluster, db, "replica_wait = 0\n", more_databases=more))
+            weir.signal(signal.SIGHUP)
+            weir.wait_log("configuration reloaded")
             wait_for("a reason", lambda: poolers.query(connection, "SELECT count(*) FROM seen") and
                      weir.routing().get(("primary", "latest_wait"), 0) > 0)
         warning = "WARNING several processes, each knows its own writes only"
         weir.signal(signal.SIGHUP)
-        weir.wait_log("configuration reloaded")
+        wait_for("a second reload", lambda: weir.log().count("configuration reloaded") == 2)
         assert weir.log().count(warning) == 1
         reasons = {row["reason"] for row in weir.console("SHOW NODES") if row["role"] == "replica"}
         assert any("several processes" in (reason or "") for reason in reasons), reasons

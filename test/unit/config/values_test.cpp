@@ -57,8 +57,13 @@ TEST_CASE("words are compared without case, and errors name those that are allow
   CHECK(parse_pool_mode("trx").error().text() == "expected session, transaction or statement");
   CHECK(*parse_value<AuthType>("scram-sha-256", {}) == AuthType::scram_sha_256);
   CHECK(*parse_consistency("eventual") == ConsistencyLevel::eventual);
-  CHECK(parse_consistency("window").error().text() == "this version can't do that");
-  CHECK(parse_consistency("x").error().text() == "expected eventual, session, table or primary");
+  CHECK(parse_value<ReadSplit>("observe", {}).error().text() == "this version can't do that");
+  CHECK(parse_consistency("x").error().text() ==
+        "expected eventual, session, table, primary, latest, window or pin");
+  CHECK(*parse_value<TableWindow>("P99.9", {}) == TableWindow{});
+  CHECK(*parse_value<TableWindow>("250ms", {}) ==
+        TableWindow{.measured = false, .time = std::chrono::milliseconds{250}});
+  CHECK(parse_value<TableWindow>("p99", {}).error().text().starts_with("expected p99.9 or a time"));
   CHECK(to_string(ConsistencyLevel::window) == "window");
   CHECK(to_string(ReadSplit::off) == "off");
   CHECK(to_string(LoadBalanceHosts::round_robin) == "round-robin");

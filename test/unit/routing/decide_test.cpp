@@ -55,9 +55,9 @@ struct World {
     cluster.nodes = {primary, replica(kFirst, Lsn{900}), replica(kSecond, Lsn{800})};
     unit.cause = sql::Cause::none;
     unit.certain = true;
-    policy = {.level = ConsistencyLevel::table,
-              .max_replica_lag = std::chrono::seconds{10},
-              .split = true};
+    policy.level = ConsistencyLevel::table;
+    policy.max_replica_lag = std::chrono::seconds{10};
+    policy.split = true;
   }
   Route route() const { return decide(unit, cluster, policy, load); }
   Reason reason() const { return route().reason; }
@@ -124,6 +124,70 @@ TEST_CASE("level table needs both", "[routing]") {
   CHECK(world.reason() == Reason::table_written);
   world.unit.session = {.lsn = Lsn{901}};
   CHECK(world.reason() == Reason::token_ahead);
+}
+
+TEST_CASE("level latest needs what was committed when the unit came, and nothing of the session",
+          "[routing]") {
+  World world;
+  world.policy.level = ConsistencyLevel::latest;
+  world.unit.session = {.lsn = Lsn{1000}};
+  world.unit.only_replica = kSecond;
+  world.unit.tables = {.lsn = {}, .pending = 9};
+  CHECK(world.reason() == Reason::latest_wait);
+  CHECK(world.route().wants_capture);
+  world.unit.tables = {.lsn = Lsn{900}};
+  const Route route = world.route();
+  REQUIRE(route.replica_count == 1);
+  CHECK(route.replicas[0] == kFirst);
+}
+
+TEST_CASE("level pin keeps who has written on the primary for exactly pin_window", "[routing]") {
+  World world;
+  world.policy.level = ConsistencyLevel::pin;
+  world.policy.pin_window = std::chrono::seconds{5};
+  world.unit.session = {.lsn = Lsn{1000}};
+  CHECK(world.reason() == Reason::read);
+  world.unit.since_own_write = std::chrono::seconds{5} - std::chrono::microseconds{1};
+  CHECK(world.reason() == Reason::recent_write);
+  world.unit.since_own_write = std::chrono::seconds{5};
+  CHECK(world.reason() == Reason::read);
+}
+
+TEST_CASE("level window waits out a fixed time, or each replica's own measured lag", "[routing]") {
+  World world;
+  world.policy.level = ConsistencyLevel::window;
+  world.policy.table_window = {.measured = false, .time = std::chrono::seconds{1}};
+  CHECK(world.route().replica_count == 2);  // Nobody has written its tables.
+  world.unit.since_table_write = std::chrono::milliseconds{999};
+  CHECK(world.reason() == Reason::table_written);
+  world.unit.since_table_write = std::chrono::seconds{1};
+  CHECK(world.route().replica_count == 2);
+
+  world.policy.table_window = {};
+  world.unit.since_table_write = std::chrono::milliseconds{30};
+  world.cluster.nodes[1].lag_p999 = std::chrono::milliseconds{31};
+  world.cluster.nodes[2].lag_p999 = std::chrono::milliseconds{30};
+  const Route route = world.route();
+  REQUIRE(route.replica_count == 1);
+  CHECK(route.replicas[0] == kSecond);
+  world.cluster.nodes[2].lag_known = false;
+  CHECK(world.reason() == Reason::table_written);
+}
+
+TEST_CASE("a read may wait for a replica that is not known to be further behind than it would wait",
+          "[routing]") {
+  World world;
+  world.unit.tables = {.lsn = Lsn{901}};
+  CHECK_FALSE(world.route().may_wait);
+  world.policy.replica_wait = std::chrono::milliseconds{5};
+  CHECK(world.route().may_wait);
+  world.cluster.nodes[1].lag = world.cluster.nodes[2].lag = std::chrono::milliseconds{6};
+  CHECK_FALSE(world.route().may_wait);
+  world.cluster.nodes[1].lag = {};
+  world.cluster.nodes[1].eligible = false;
+  CHECK_FALSE(world.route().may_wait);
+  world.unit.tables = {};
+  CHECK(world.reason() == Reason::read);
 }
 
 TEST_CASE("level eventual needs nothing but a small lag", "[routing]") {

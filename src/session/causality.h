@@ -1,0 +1,64 @@
+// What a session has written and seen, or all sessions that share a causal key: what its next read must see.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "tokens/commit_log.h"
+
+namespace pgweir::session {
+
+struct Causality {
+  tokens::Need need;
+  /// Of the primary that the LSN in `need` is of: ClusterView::identity.
+  std::uint64_t identity = 0;
+  /// Where it was read last, and when; Time::max() once `need` covers what that replica had shown.
+  NodeId last_replica;
+  Time last_read_at{};
+  /// The last commit, as its acknowledgement was passed on; the zero Time before the first.
+  Time last_write_at{};
+
+  bool read_is_covered() const noexcept { return !last_replica || last_read_at == Time::max(); }
+  /// An answer from `replica` has ended. Under a shared key another session's may have come from elsewhere meanwhile: nobody can tell
+  /// which of both was ahead, so a capture has to.
+  void note_read(NodeId replica, Time now, tokens::CaptureLog& captures) {
+    if (last_replica != replica && !read_is_covered()) need.join({.lsn = {}, .pending = captures.mark()});
+    last_replica = replica;
+    last_read_at = now;
+  }
+};
+
+/// The causal keys of one database, bounded. A key that makes room is remembered as a part of what every unknown key must see.
+class CausalKeys {
+ public:
+  static constexpr std::size_t kKeyBytesMax = 128;
+
+  explicit CausalKeys(std::size_t keys_max = 50'000) : keys_max_(keys_max) {}
+
+  /// Never null. Keys that a session holds do not make room.
+  std::shared_ptr<Causality> get(std::string_view key, tokens::CaptureLog& captures);
+  /// Writes are seen from `now` on: any key may have written until then.
+  void begin(Time now) noexcept { forgotten_.last_write_at = now; }
+  std::size_t size() const noexcept { return by_key_.size(); }
+
+ private:
+  struct Row {
+    std::string key;
+    std::shared_ptr<Causality> state;
+  };
+  void make_room(tokens::CaptureLog& captures);
+
+  std::size_t keys_max_;
+  std::list<Row> by_age_;  ///< Asked for longest ago first.
+  std::map<std::string_view, std::list<Row>::iterator> by_key_;
+  Causality forgotten_;
+};
+
+}  // namespace pgweir::session

@@ -1,0 +1,124 @@
+"""The levels of read_consistency, each as those who came before do it by hand: what it promises, and to whom."""
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+
+import pooler as poolers
+from cluster import wait_for
+from test_read_split import Count, ran_on, runs_on_replica
+from wire import connected
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(cluster, db):
+    cluster.primary.execute("SET ROLE app; CREATE TABLE notes (n int); CREATE TABLE quiet (n int); INSERT INTO quiet VALUES (1)", db)
+    cluster.wait_caught_up()
+
+
+@contextlib.contextmanager
+def served(cluster, db, settings: str):
+    with poolers.for_cluster(cluster, db, settings=settings) as weir, connected(weir.port) as client:
+        assert runs_on_replica(cluster, client, "SELECT * FROM quiet")
+        yield weir, client
+
+
+def count_of(client) -> int:
+    return int(client.query("SELECT count(*) FROM notes").rows[0][0])
+
+
+@pytest.mark.parametrize("delay_ms", [0, 2000])
+def test_latest_sees_what_others_write_directly_on_the_primary(cluster, db, delay_ms):
+    cluster.replicas[0].set_apply_delay(delay_ms)
+    try:
+        with served(cluster, db, "read_consistency = latest\nreplica_wait = 5") as (weir, client):
+            reads = Count(cluster)
+            with cluster.primary.connect(db) as direct:
+                for _ in range(150):
+                    poolers.query(direct, "INSERT INTO notes VALUES (1)")
+                    true_count = poolers.query(direct, "SELECT count(*) FROM notes")[0][0]
+                    answer = client.query(reads.comment + "SELECT count(*) FROM notes")
+                    assert not answer.errors and int(answer.rows[0][0]) >= true_count
+            # One of both replicas is there in good time whatever the other does.
+            assert reads.replicas > 0, (reads.nodes, weir.routing())
+            assert delay_ms == 0 or reads.nodes["replica1"] == 0
+    finally:
+        cluster.replicas[0].set_apply_delay(0)
+
+
+def test_a_pinned_user_reads_on_the_primary_for_the_window_and_others_do_not(cluster, db):
+    window_s = 1.5
+    with served(cluster, db, f"read_consistency = pin\npin_window = {window_s}") as (weir, writer), connected(weir.port) as other:
+        before_s = time.monotonic()
+        assert not writer.query("INSERT INTO notes VALUES (1)").errors
+        own, others = Count(cluster), Count(cluster)
+        own_reads = other_reads = 0
+        # Only reads that surely came within the window count.
+        while time.monotonic() < before_s + window_s - 0.3:
+            assert not writer.query(own.comment + "SELECT * FROM quiet").errors
+            own_reads += time.monotonic() < before_s + window_s
+            assert not other.query(others.comment + "SELECT * FROM quiet").errors
+            other_reads += 1
+        assert own_reads > 0 and own.primary >= own_reads and others.replicas == other_reads
+        wait_for("the window is over", lambda: ran_on(cluster, writer, "SELECT * FROM quiet") == "replica")
+        assert time.monotonic() >= before_s + window_s
+
+
+def test_a_written_table_is_read_on_the_primary_for_a_fixed_window(cluster, db):
+    window_s = 1.5
+    with served(cluster, db, f"read_consistency = window\ntable_window = {window_s}") as (weir, writer), connected(weir.port) as other:
+        wait_for("what was before the start is old", lambda: ran_on(cluster, other, "SELECT * FROM notes") == "replica")
+        before_s = time.monotonic()
+        assert not writer.query("INSERT INTO notes VALUES (1)").errors
+        for client in (writer, other):
+            where = ran_on(cluster, client, "SELECT * FROM notes")
+            assert where == "primary" or time.monotonic() >= before_s + window_s
+            assert ran_on(cluster, client, "SELECT * FROM quiet") == "replica"
+        wait_for("the window is over", lambda: ran_on(cluster, other, "SELECT * FROM notes") == "replica")
+        assert time.monotonic() >= before_s + window_s
+
+
+def test_the_measured_window_follows_the_lag(cluster, db):
+    delay_ms = 600
+    with served(cluster, db, "read_consistency = window\ntable_window = p99.9") as (weir, client):
+        for replica in cluster.replicas:
+            replica.set_apply_delay(delay_ms)
+        try:
+            def longest_ms() -> float:
+                assert not client.query("INSERT INTO notes VALUES (1)").errors  # Something to measure.
+                return min(float(row["lag_p999_us"] or 0) / 1000 for row in weir.console("SHOW NODES") if row["role"] == "replica")
+            wait_for("the lag is measured", lambda: longest_ms() >= delay_ms)
+            for _ in range(5):
+                assert not client.query("INSERT INTO notes VALUES (1)").errors
+                written = count_of(client)
+                end_s = time.monotonic() + 2 * delay_ms / 1000
+                while time.monotonic() < end_s:
+                    assert count_of(client) == written
+        finally:
+            for replica in cluster.replicas:
+                replica.set_apply_delay(0)
+
+
+def test_a_read_waits_for_a_replica_that_is_nearly_there(cluster, db):
+    """Right behind a write of the same table, on the same and on another connection."""
+    with served(cluster, db, "read_consistency = table\nreplica_wait = 5") as (weir, writer), connected(weir.port) as other:
+        reads = Count(cluster)
+        written = count_of(writer)
+        for _ in range(50):
+            assert not writer.query("INSERT INTO notes VALUES (1)").errors
+            written += 1
+            for client in (writer, other):
+                assert client.query(reads.comment + "SELECT count(*) FROM notes").rows == [(str(written),)]
+        assert reads.replicas >= 90, (reads.nodes, weir.routing())
+        # A replica that stands still is waited for no longer than that.
+    with served(cluster, db, "read_consistency = table\nreplica_wait = 0.05") as (weir, writer):
+        for replica in cluster.replicas:
+            replica.pause_replay()
+        try:
+            assert not writer.query("INSERT INTO notes VALUES (1)").errors
+            assert ran_on(cluster, writer, "SELECT * FROM notes") == "primary"
+        finally:
+            for replica in cluster.replicas:
+                replica.resume_replay()
