@@ -22,7 +22,7 @@ bool node_said_no(const Error& error) noexcept {
 auto greeting_of(const Server& server) {
   auto greeting = server.session.reported();
   for (auto& [name, value] : greeting) {
-    if (name == "in_hot_standby") value = "off";
+    if (name == "in_hot_standby" || (server.read_only && name == "default_transaction_read_only")) value = "off";
   }
   return greeting;
 }
@@ -83,8 +83,14 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
   if (!node) return;
   if (from_reserve) log().log("taking connection from reserve_pool");
   const ServerId id{++last_id_};
+  session::ServerLoginParams login = login_params(pool);
+  // A standby refuses writes anyway. Should it be promoted, by mistake or before the monitor has seen it, it goes on refusing what was
+  // sent to a replica, and the unit is run again on the primary.
+  const bool read_only = pool.database.cluster && on.side == pool::Side::replica;
+  if (read_only) login.parameters.emplace_back("default_transaction_read_only", "on");
   auto server =
-      std::make_unique<Server>(*this, pool, *node, id, login_params(pool), salted_passwords_);
+      std::make_unique<Server>(*this, pool, *node, id, std::move(login), salted_passwords_);
+  server->read_only = read_only;
   server->dialled = address_of(node->hosts[node->next_host % node->hosts.size()]);
   if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::round_robin)
     ++node->next_host;

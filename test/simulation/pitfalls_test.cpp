@@ -44,6 +44,19 @@ TEST_CASE(
   ALL_PROMISES_HELD(scene);
 }
 
+TEST_CASE("pitfall 1: a replica promoted by mistake a moment ago refuses a hidden write") {
+  Scene scene({}, 2);
+  scene.start();
+  SimClient& client = scene.client();
+  REQUIRE(scene.wait_until([&] { return scene.read(client, kHiddenTable) && !scene.on_primary(client); }));
+  scene.node(1).stray = true;
+  scene.node(1).promote();
+  REQUIRE(scene.ask(client, plan_hidden_write(client.plan())));
+  CHECK(scene.on_primary(client));
+  CHECK(scene.world.truth.writes_refused_by_standby == 1);
+  ALL_PROMISES_HELD(scene);
+}
+
 TEST_CASE("pitfall 3: what was committed before the start is seen by the first read") {
   Scene scene;
   scene.wait(milliseconds{100});

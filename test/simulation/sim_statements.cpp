@@ -97,7 +97,8 @@ void SimBackend::check_owner(const Statement& statement) {
 }
 
 bool SimBackend::refused_here(const Statement& statement, std::string_view command) {
-  if (node_.is_primary()) return false;
+  const bool read_only = defaults_["default_transaction_read_only"] == "on";
+  if (node_.is_primary() && !read_only) return false;
   node_.cluster().truth().refused(statement.marker.value_or(Marker{}));
   fail("25006", concat({"cannot execute ", command, " in a read-only transaction"}),
        "PreventCommandIfReadOnly");
