@@ -91,6 +91,8 @@ class Pooler::Impl final : public session::Hub,
   void server_identified(session::ServerSession& session, std::string_view system_id,
                          std::string_view started_at) noexcept override;
   void ddl_ended(session::DatabaseContext& database) noexcept override;
+  config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept override;
+  std::string node_name(NodeId node) const override;
 
   // ClusterUser
   std::optional<monitor::Login> monitor_login(const Cluster& cluster,
@@ -196,7 +198,6 @@ class Pooler::Impl final : public session::Hub,
   routing::Policy policy_of(const DatabaseEntry& database, const config::User* user) const;
   void configure_pool(PoolEntry& pool);
   bool others_write_too() const noexcept;
-  config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept;
   void say_what_is_not_kept();
   void place_nodes(PoolEntry& pool);
   UserEntry& user_for(std::string_view name);

@@ -329,6 +329,11 @@ config::ConsistencyLevel Pooler::Impl::level_kept(config::ConsistencyLevel asked
   return latest;
 }
 
+std::string Pooler::Impl::node_name(NodeId node) const {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& each) { return each.second->id == node; });
+  return found == nodes_.end() ? "?" : found->first;
+}
+
 /// Once, not with each reload.
 void Pooler::Impl::say_what_is_not_kept() {
   const bool concerned = std::any_of(databases_.begin(), databases_.end(), [&](const auto& each) {

@@ -114,6 +114,7 @@ routing::NodeView NodeModel::view(Time now) {
   view.timeline = seen_.timeline;
   view.system_id = seen_.system_id;
   view.started_at = seen_.started_at;
+  view.instance = routing::instance_of(seen_.started_at);
   view.several = several_;
   view.lag_known = in_recovery() && lag_.known();
   view.lag = lag_.lag(now);

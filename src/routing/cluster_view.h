@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,11 @@ inline constexpr std::string_view kIdentityQuery =
     "pg_stat_get_bgwriter_stat_reset_time())) "
     "FROM pg_control_system()";
 
+/// Tells instances apart as `started_at` does, in a number. 0 is none.
+inline std::uint64_t instance_of(std::string_view started_at) noexcept {
+  return started_at.empty() ? 0 : std::hash<std::string_view>{}(started_at) | 1U;
+}
+
 /// What is known of one node at one moment. Immutable in a view.
 struct NodeView {
   NodeId id;
@@ -44,6 +50,8 @@ struct NodeView {
   std::string system_id;
   std::string started_at;  ///< When this instance began to serve, see kIdentityQuery: with
                            ///< system_id the node's identity
+  /// instance_of(started_at).
+  std::uint64_t instance = 0;
   bool several =
       false;  ///< The address answers for more than one instance: no cached LSN is to be trusted.
   bool lag_known = false;

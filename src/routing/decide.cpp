@@ -26,6 +26,8 @@ using config::ConsistencyLevel;
 /// What a replica must have replayed, by the level in force.
 struct Demand {
   tokens::Need session{};
+  tokens::Lsn seen{};
+  NodeId seen_on{};
   tokens::Need tables{};
   NodeId only_replica{};
   Duration max_lag{};  ///< Zero: any.
@@ -47,6 +49,8 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
       break;
     case ConsistencyLevel::session:
       demand.session = unit.session;
+      demand.seen = unit.seen;
+      demand.seen_on = unit.seen_on;
       demand.only_replica = unit.only_replica;
       break;
     case ConsistencyLevel::latest:  // Whatever anybody has written or seen was there when it came.
@@ -54,6 +58,8 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
       break;
     case ConsistencyLevel::table:
       demand.session = unit.session;
+      demand.seen = unit.seen;
+      demand.seen_on = unit.seen_on;
       demand.tables = unit.tables;
       demand.only_replica = unit.only_replica;
       break;
@@ -103,8 +109,9 @@ bool within_window(const NodeView& node, const Demand& demand, const Policy& pol
 Stage stage_of(const NodeView& node, const Demand& demand, const Policy& policy) noexcept {
   if (!fit(node)) return Stage::unfit;
   // Behind such an address the next connection may reach another instance, whose LSN nobody asked.
-  if (node.several && (demand.only_replica || !demand.session.nothing())) return Stage::session_behind;
+  if (node.several && (demand.only_replica || demand.seen.value != 0 || !demand.session.nothing())) return Stage::session_behind;
   if (demand.only_replica && demand.only_replica != node.id) return Stage::session_behind;
+  if (demand.seen_on != node.id && node.replayed < demand.seen) return Stage::session_behind;
   if (!has_replayed(node, demand.session)) return Stage::session_behind;
   if (node.several && !demand.tables.nothing()) return Stage::tables_behind;
   if (!has_replayed(node, demand.tables)) return Stage::tables_behind;

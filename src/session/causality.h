@@ -17,20 +17,25 @@ namespace pgweir::session {
 
 struct Causality {
   tokens::Need need;
-  /// Of the primary that the LSN in `need` is of: ClusterView::identity.
+  /// Of the primary that the LSNs here are of: ClusterView::identity.
   std::uint64_t identity = 0;
-  /// Where it was read last, and when; Time::max() once `need` covers what that replica had shown.
+  /// Where it was read last, by which instance there, and when; Time::max() once `seen` covers what that had shown.
   NodeId last_replica;
+  std::uint64_t last_instance = 0;  ///< routing::instance_of()
   Time last_read_at{};
+  /// What reads on replicas have shown, at most: only the last of them may be read again before it is known to be there.
+  tokens::Lsn seen{};
   /// The last commit, as its acknowledgement was passed on; the zero Time before the first.
   Time last_write_at{};
 
   bool read_is_covered() const noexcept { return !last_replica || last_read_at == Time::max(); }
   /// An answer from `replica` has ended. Under a shared key another session's may have come from elsewhere meanwhile: nobody can tell
   /// which of both was ahead, so a capture has to.
-  void note_read(NodeId replica, Time now, tokens::CaptureLog& captures) {
-    if (last_replica != replica && !read_is_covered()) need.join({.lsn = {}, .pending = captures.mark()});
+  void note_read(NodeId replica, std::uint64_t instance, Time now, tokens::CaptureLog& captures) {
+    const bool elsewhere = last_replica != replica || last_instance != instance;
+    if (elsewhere && !read_is_covered()) need.join({.lsn = {}, .pending = captures.mark()});
     last_replica = replica;
+    last_instance = instance;
     last_read_at = now;
   }
 };

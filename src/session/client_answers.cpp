@@ -39,6 +39,7 @@ void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag)
       server.note_settings(hub_.interner().empty());
       resetting_ = true;
       read_dialect();
+      reset_all_own();
     }
   }
   if (on_replica_) return;

@@ -42,6 +42,9 @@ std::size_t ClientSession::collect(Bytes input) {
       return 0;
     }
     if (skip_ != Skip::none) return skip_message(input[0], *size, input);
+    if (tracks()) {
+      if (const std::optional<std::size_t> done = answer_own(input[0], *size, input)) return *done;
+    }
     if (input.size() >= *size && answer_here(input[0], input.substr(0, *size))) return *size;
     if (state_ == ClientState::closed) return 0;
     request_at_ = hub_.now();

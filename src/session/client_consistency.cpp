@@ -26,7 +26,8 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   // Positions of another identity of the primary mean nothing: what was seen is covered by the next capture.
   if (causality.identity != cluster.identity) {
     causality.identity = cluster.identity;
-    if (!causality.need.nothing()) causality.need = {.lsn = {}, .pending = database.captures->mark()};
+    if (!causality.need.nothing() || causality.seen.value != 0) causality.need = {.lsn = {}, .pending = database.captures->mark()};
+    causality.seen = {};
   }
   if (doubt_.identity != cluster.identity) {
     doubt_.identity = cluster.identity;
@@ -42,14 +43,20 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
     const routing::NodeView* node = cluster.find(causality.last_replica);
     if (!node) {
       causality.last_replica = {};
+    } else if (!node->several && causality.last_instance != node->instance) {
+      // Nobody can tell any more what it had shown, and it may show less now.
+      if (!causality.read_is_covered()) see_latest(causality);
+      causality.last_replica = {};
     } else if (node->observed_at > causality.last_read_at && !node->several) {
-      causality.need.join({.lsn = std::max(node->replayed, node->received), .pending = 0});
+      causality.seen = std::max({causality.seen, node->replayed, node->received});
       causality.last_read_at = Time::max();
     } else if (causality.last_read_at != Time::max()) {
       facts.only_replica = causality.last_replica;
     }
   }
   facts.session = causality.need;
+  facts.seen = causality.seen;
+  facts.seen_on = causality.last_replica;
   if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
   facts.tables = {};
   facts.since_table_write = facts.since_own_write = Duration::max();
@@ -77,7 +84,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
 
 routing::Policy ClientSession::policy() const noexcept {
   routing::Policy policy = pool_->policy;
-  if (level_) policy.level = *level_;
+  if (level_) policy.level = hub_.level_kept(*level_);
   return policy;
 }
 
@@ -140,6 +147,7 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
         note_setting(statement);
         break;
       case sql::SessionStep::reset_all:
+        reset_all_own();
         note_unconfirmed("search_path", std::nullopt);
         for (const SettingsSet::Item& item : startup_settings_->items()) {
           note_unconfirmed(item.name, std::nullopt);
@@ -266,7 +274,7 @@ void ClientSession::note_seen() {
 }
 
 void ClientSession::note_read_on(const ServerSession& replica) {
-  if (tokens::CaptureLog* captures = pool_->database->captures) causality().note_read(replica.node(), hub_.now(), *captures);
+  if (tokens::CaptureLog* captures = pool_->database->captures) causality().note_read(replica.node(), replica.instance(), hub_.now(), *captures);
 }
 
 /// Whether a table that was read is being written by others, whose commits are seen before they are marked. What this session

@@ -82,10 +82,12 @@ void ClientSession::start(const protocol::Startup& startup) {
         if (!take_parameter(option, setting)) {
           return close(Error("08P01", concat({"unsupported startup parameter in options: ", option})));
         }
+        if (state_ == ClientState::closed) return;
       }
     } else if (!take_parameter(name, value)) {
       return close(Error("08P01", concat({"unsupported startup parameter: ", name})));
     }
+    if (state_ == ClientState::closed) return;
   }
   if (hub_.settings().application_name_add_host && !admission_->console) {
     const io::Address peer = transport_->peer();
@@ -116,6 +118,11 @@ bool ClientSession::take_parameter(std::string_view name, std::string_view value
     if (listed_as_ignored(name)) return true;
   }
   if (admission_->console) return true;
+  if (const std::optional<OwnSetting> own = own_setting(name)) {
+    const Status taken = take_own_at_login(*own, value);
+    if (!taken) close(taken.error());
+    return true;
+  }
   if (tracked.empty() && hub_.settings().unknown_startup_parameters == config::UnknownStartupParameters::refuse &&
       !config::listed(hub_.settings().track_extra_parameters, name)) {
     return false;
@@ -153,6 +160,7 @@ void ClientSession::authenticated() {
   admission_.reset();
   if (!console) {
     enter(ClientEvent::authenticated);
+    if (own_state_ && tracks()) reset_all_own();
     hub_.logged_in(*this, std::move(credentials));
     if (state_ == ClientState::closed) return;
     if (pool_->welcome.empty()) return hub_.wants_welcome(*this);

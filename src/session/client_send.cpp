@@ -95,6 +95,9 @@ void ClientSession::begin_on(ServerSession& server, const routing::Route& route)
   enter(ClientEvent::server_bound);
   server_ = &server;
   on_replica_ = route.target == sql::Target::replica;
+  last_node_ = server.node();
+  last_target_ = route.target;
+  last_reason_ = pinned() && !counted_ ? routing::Reason::pinned : route.reason;
   holding_ = on_replica_;
   renamed_.clear();
   transaction_at_ = query_at_ = hub_.now();
@@ -157,6 +160,13 @@ std::size_t ClientSession::stream(Bytes input) {
     }
     const std::optional<std::uint64_t> size = message_size(rest);
     if (!size) return used;
+    if (in_flight_ == 0 && !unit_open_ && status_ != 'E' && tracks() && !server_->copying_in()) {
+      if (const std::optional<std::size_t> done = answer_own(rest[0], *size, rest)) {
+        if (*done == 0) return used;
+        used += *done;
+        continue;
+      }
+    }
     if (rest.size() < *size) {
       starving_ = true;
       if (*size < kStreamedSizeMin || !may_stream(rest[0])) return used;

@@ -17,6 +17,7 @@
 #include "session/client_state.h"
 #include "session/hub.h"
 #include "session/owed.h"
+#include "session/own_settings.h"
 #include "session/unit.h"
 
 namespace pgweir::auth {
@@ -186,6 +187,23 @@ class ClientSession final : public io::TransportUser {
   std::shared_ptr<const sql::StatementClass> classify(Bytes text);
   void judge(PreparedStatement& statement);
 
+  // client_own.cpp: pgweir.* settings
+  struct OwnState {
+    std::string key;
+    std::string key_at_login;
+    std::optional<config::ConsistencyLevel> level_at_login;
+  };
+  std::optional<std::size_t> answer_own(char type, std::uint64_t size, Bytes input);
+  void answer_extended(const OwnOrder& order, Bytes unit);
+  void append_own_columns(const OwnOrder& order);
+  bool answer_order(const OwnOrder& order, bool with_columns);
+  Status check_own(OwnSetting setting, std::string_view value) const;
+  Status set_own(OwnSetting setting, std::string_view value);
+  Status reset_own(OwnSetting setting);
+  void reset_all_own();
+  Status take_own_at_login(OwnSetting setting, std::string_view value);
+  std::string own_value(OwnSetting setting) const;
+
   // client_send.cpp: messages towards the server that is bound
   bool translates() const noexcept;
   bool tracks() const noexcept;
@@ -318,6 +336,10 @@ class ClientSession final : public io::TransportUser {
   Causality own_;
   std::shared_ptr<Causality> key_;    ///< takes the place of own_ while a causal key is set
   std::optional<config::ConsistencyLevel> level_;  ///< SET pgweir.read_consistency; else the pool's
+  std::unique_ptr<OwnState> own_state_;
+  NodeId last_node_;
+  sql::Target last_target_ = sql::Target::primary;
+  routing::Reason last_reason_ = routing::Reason::not_split;
   /// After a statement that is said to write nothing, of a shape that no standby has proven: should it have written, this session
   /// sees it. A further run of that shape is exempt: if it writes, a standby refuses it. So one that is run without a pause gets
   /// its proof.

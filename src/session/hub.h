@@ -150,6 +150,10 @@ class Hub {
                                  std::string_view started_at) noexcept = 0;
 
   // About consistency.
+  /// What is served where a level is asked for: with several processes some can't be kept.
+  virtual config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept = 0;
+  /// As configured, for people.
+  virtual std::string node_name(NodeId node) const = 0;
   /// A statement that may change the catalog has ended.
   virtual void ddl_ended(DatabaseContext& database) noexcept = 0;
 

@@ -101,6 +101,7 @@ void ServerSession::errand_done(Errand errand) {
     case Errand::identify:
       if (errand_row_.size() == 2) {
         started_at_ = errand_row_[1];
+        instance_ = routing::instance_of(started_at_);
         hub_.server_identified(*this, errand_row_[0], started_at_);
       }
       if (!params_.connect_query.empty()) return run_errand(Errand::connect_query, params_.connect_query);

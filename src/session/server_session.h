@@ -72,6 +72,8 @@ class ServerSession final : public io::TransportUser {
   const io::Transport* transport() const noexcept { return transport_.get(); }
   std::size_t prepared_count() const noexcept { return prepared_.size(); }
   const std::string& started_at() const noexcept { return started_at_; }
+  /// routing::instance_of(started_at())
+  std::uint64_t instance() const noexcept { return instance_; }
   /// The pooler's place for this session, so that it finds it without a look-up; nothing here looks at it.
   void* seat = nullptr;
 
@@ -185,6 +187,7 @@ class ServerSession final : public io::TransportUser {
   std::optional<Error> last_words_;   ///< the FATAL it sent
   std::vector<std::string> errand_row_;
   std::string started_at_;
+  std::uint64_t instance_ = 0;
   Time connected_at_{};
   Time state_since_{};
 };

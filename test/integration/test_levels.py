@@ -122,3 +122,72 @@ def test_a_read_waits_for_a_replica_that_is_nearly_there(cluster, db):
         finally:
             for replica in cluster.replicas:
                 replica.resume_replay()
+
+
+# ---------------------------------------------------------------------------------------- what the application says itself
+
+def test_a_causal_key_joins_connections_and_leaves_others_alone(cluster, db):
+    """The way of those who keep the LSN of a user's last write: other users go on reading from replicas."""
+    with served(cluster, db, "read_consistency = session\nreplica_wait = 0") as (weir, one), contextlib.ExitStack() as stack:
+        same, other = (stack.enter_context(connected(weir.port)) for _ in range(2))
+        for client, key in ((one, "user:42"), (same, "user:42"), (other, "user:43")):
+            answer = client.query(f"SET pgweir.causal_key = '{key}'")
+            assert answer.tags == ["SET"] and answer.status == "I"
+            assert client.query("SHOW pgweir.causal_key").rows == [(key,)]
+            assert runs_on_replica(cluster, client, "SELECT * FROM quiet")
+        for replica in cluster.replicas:
+            replica.pause_replay()
+        try:
+            assert not one.query("INSERT INTO notes VALUES (1)").errors
+            written = cluster.primary.value("SELECT count(*) FROM notes", db)
+            for client in (one, same):
+                assert count_of(client) == written
+                assert client.query("SHOW pgweir.last_route").rows[0][0].startswith("primary 127.0.0.1:")
+            assert ran_on(cluster, other, "SELECT * FROM notes") == "replica", other.query("SHOW pgweir.last_route").rows
+            # Also whoever takes the key later, by whatever way.
+            assert not other.extended("SET pgweir.causal_key TO 'user:42'").errors
+            assert count_of(other) == written
+            with connected(weir.port, **{"pgweir.causal_key": "user:42"}) as late:
+                assert count_of(late) == written
+                assert not late.query("RESET pgweir.causal_key").errors
+                assert late.query("SHOW pgweir.causal_key").rows == [("user:42",)]
+            with connected(weir.port, options="-c pgweir.causal_key=user:42") as late:
+                assert count_of(late) == written
+        finally:
+            for replica in cluster.replicas:
+                replica.resume_replay()
+
+
+def test_a_session_sets_its_own_level(cluster, db):
+    with served(cluster, db, "read_consistency = table") as (weir, client):
+        assert client.query("SHOW pgweir.read_consistency").rows == [("table",)]
+        assert client.query("SET pgweir.read_consistency = 'primary' /* why */;").tags == ["SET"]
+        assert ran_on(cluster, client, "SELECT * FROM quiet") == "primary"
+        assert "level_primary" in client.query("SHOW pgweir.last_route").rows[0][0]
+        # Within a transaction too, in both protocols.
+        assert not client.query("BEGIN").errors
+        answer = client.query("SET pgweir.read_consistency = eventual")
+        assert answer.tags == ["SET"] and answer.status == "T"
+        shown = client.extended("SHOW pgweir.read_consistency")
+        assert shown.rows == [("eventual",)] and shown.status == "T"
+        assert not client.query("COMMIT").errors
+        assert ran_on(cluster, client, "SELECT * FROM quiet") == "replica"
+        for statement in ("RESET ALL", "DISCARD ALL"):
+            assert not client.query("SET pgweir.read_consistency = primary").errors
+            assert not client.query(statement).errors
+            assert client.query("SHOW pgweir.read_consistency").rows == [("table",)]
+        refused = client.query("SET pgweir.read_consistency = 'strict'")
+        assert refused.sqlstates == ["22023"] and "expected eventual, session, table" in str(refused.errors)
+        assert client.query("SET pgweir.last_route = 'x'").sqlstates == ["55P02"]
+        assert client.extended("SET pgweir.causal_key = '" + "x" * 129 + "'").sqlstates == ["22023"]
+        assert client.query("SELECT 1").rows == [("1",)]
+
+
+def test_the_application_s_settings_are_answered_to_drivers(cluster, db):
+    psycopg = pytest.importorskip("psycopg")
+    with poolers.for_cluster(cluster, db) as weir, psycopg.connect(weir.dsn()) as connection:
+        connection.execute("SET pgweir.causal_key = 'user:7'", prepare=False)
+        connection.execute("INSERT INTO notes VALUES (1)")
+        assert connection.execute("SHOW pgweir.causal_key").fetchone() == ("user:7",)
+        connection.commit()
+        assert connection.execute("SHOW pgweir.causal_key").fetchone() == ("user:7",)

@@ -190,6 +190,21 @@ TEST_CASE("a read may wait for a replica that is not known to be further behind 
   CHECK(world.reason() == Reason::read);
 }
 
+TEST_CASE("what reads have shown binds every replica but the one that was read last", "[routing]") {
+  World world;
+  world.unit.seen = Lsn{950};  // It has received so much, and replayed less.
+  world.unit.seen_on = kFirst;
+  Route route = world.route();
+  REQUIRE(route.replica_count == 1);
+  CHECK(route.replicas[0] == kFirst);
+  world.unit.seen_on = {};
+  CHECK(world.reason() == Reason::token_ahead);
+  world.cluster.nodes[2].replayed = Lsn{950};
+  route = world.route();
+  REQUIRE(route.replica_count == 1);
+  CHECK(route.replicas[0] == kSecond);
+}
+
 TEST_CASE("level eventual needs nothing but a small lag", "[routing]") {
   World world;
   world.policy.level = ConsistencyLevel::eventual;

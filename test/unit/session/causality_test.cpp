@@ -42,12 +42,12 @@ TEST_CASE("reads of one key on two replicas before either was asked again need a
   tokens::CaptureLog captures;
   Causality key;
   const tokens::Ticket before = captures.last_ticket();
-  key.note_read(NodeId{1}, Time{} + std::chrono::seconds{1}, captures);
-  key.note_read(NodeId{1}, Time{} + std::chrono::seconds{2}, captures);
+  key.note_read(NodeId{1}, 5, Time{} + std::chrono::seconds{1}, captures);
+  key.note_read(NodeId{1}, 5, Time{} + std::chrono::seconds{2}, captures);
   CHECK(key.need.nothing());
-  key.note_read(NodeId{2}, Time{} + std::chrono::seconds{3}, captures);
+  key.note_read(NodeId{2}, 6, Time{} + std::chrono::seconds{3}, captures);
   CHECK(key.need.pending == before + 1);
   key.last_read_at = Time::max();
-  key.note_read(NodeId{1}, Time{} + std::chrono::seconds{4}, captures);
+  key.note_read(NodeId{1}, 5, Time{} + std::chrono::seconds{4}, captures);
   CHECK(key.need.pending == before + 1);
 }
