@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "sql/builtins.h"
 #include "sql/names.h"
 
@@ -464,7 +465,10 @@ std::size_t QueryWalker::key_word(std::size_t at, Word word) {
       level.variadic = true;
       return at + 1;
     case Word::uescape:
-      found_->broken = true;  // The escapes of a U&"…" before it are not ours to read.
+      // The escapes of a U&"…" before it are not ours to read; those of a string say nothing.
+      if (!(at > from_ && type_is(at - 1, TokenType::literal) &&
+            type_is(at + 1, TokenType::literal)))
+        found_->broken = true;
       return at + 1;
     case Word::tablesample: {
       const std::size_t end = chain_end(at + 1);
@@ -562,6 +566,11 @@ std::size_t QueryWalker::plain_name(std::size_t at) {
 bool QueryWalker::is_call_syntax(std::size_t at, Word word) const {
   switch (int{word}) {
     case Word::over:
+      // f(x) IGNORE NULLS OVER (…), of PostgreSQL 19
+      if (at > from_ + 1 && tokens_[at - 1].type == TokenType::name &&
+          equals_ignoring_case(text_of(text_, tokens_[at - 1]), "nulls"))
+        return true;
+      [[fallthrough]];
     case Word::filter:
     case Word::repeatable:
       return at > from_ && type_is(at - 1, TokenType::right_paren);

@@ -174,7 +174,8 @@ class Scanner {
     using namespace scan_detail;
     const char* begin = at_;
     const char radix = static_cast<char>(peek(1) | 0x20);
-    if (*at_ == '0' && (radix == 'x' || radix == 'o' || radix == 'b') && is(peek(2), kHexDigit)) {
+    if (*at_ == '0' && (radix == 'x' || radix == 'o' || radix == 'b') &&
+        is(peek(peek(2) == '_' ? 3 : 2), kHexDigit)) {
       at_ += 2;
       while (at_ != end_ && (is(*at_, kHexDigit) || *at_ == '_')) ++at_;
     } else {

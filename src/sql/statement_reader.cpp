@@ -268,8 +268,15 @@ Reading StatementReader::copy() {
   return Reading::runs;
 }
 
-/// EXPLAIN [ANALYZE] [VERBOSE] | EXPLAIN (options) statement. Whether `(ANALYZE x)` runs it may
-/// hang on a literal, so the word alone counts.
+/// Whether the value of an option is the word FALSE or OFF.
+bool StatementReader::is_off(std::size_t at) const {
+  if (at >= tokens_.size() || tokens_[at].type != TokenType::name) return false;
+  const Bytes value = text_of(text_, tokens_[at]);
+  return equals_ignoring_case(value, "false") || equals_ignoring_case(value, "off");
+}
+
+/// EXPLAIN [ANALYZE] [VERBOSE] | EXPLAIN (options) statement. Of an option that is named twice the
+/// last counts. A value that is a literal ('off', 0) is not looked at: the class would hang on it.
 Reading StatementReader::explain() {
   bool analyze = false;
   if (type_is(TokenType::left_paren) && word(1) != Word::select && word(1) != Word::values &&
@@ -278,10 +285,9 @@ Reading StatementReader::explain() {
     const std::size_t open_at = at_;
     skip_parens();
     for (std::size_t i = open_at; i < at_; ++i) {
-      if (tokens_[i].word == Word::analyze || tokens_[i].word == Word::analyse ||
-          (is_any_name(tokens_[i]) && tokens_[i].type != TokenType::name)) {
-        analyze = true;
-      }
+      const bool names_it = tokens_[i].word == Word::analyze || tokens_[i].word == Word::analyse ||
+                            (is_any_name(tokens_[i]) && tokens_[i].type != TokenType::name);
+      if (names_it) analyze = !is_off(i + 1);
     }
   } else {
     while (word() == Word::analyze || word() == Word::analyse || word() == Word::verbose) {
@@ -596,9 +602,10 @@ Reading StatementReader::create() {
       !found_.writes.empty() && found_.writes.front().schema.starts_with("pg_temp");
   if (in_temp_schema) statement_.session = SessionStep::temp_table;
 
-  // CREATE TABLE … AS and CREATE MATERIALIZED VIEW … AS run a query.
+  // CREATE TABLE … AS and CREATE MATERIALIZED VIEW … AS run a query; a view's is only looked at.
   const bool is_table = has_word(1, Word::table) || has_word(1, Word::materialized);
-  if (!is_table) return Reading::runs;
+  const bool is_view = !is_table && has_word(1, Word::view);
+  if (!is_table && !is_view) return Reading::runs;
   std::size_t depth = 0;
   for (i = at_; i < tokens_.size(); ++i) {
     if (tokens_[i].type == TokenType::left_paren) ++depth;
@@ -615,7 +622,15 @@ Reading StatementReader::create() {
     if (end > 2 && tokens_[end - 1].word == Word::data) {
       end -= tokens_[end - 2].word == Word::no ? 3 : 2;
     }
-    walker_.walk(text_, tokens_.first(end), i + 1, found_);
+    // WITH [LOCAL | CASCADED] CHECK OPTION, of views
+    if (is_view && end > 3 && tokens_[end - 1].word == Word::option) {
+      while (end > i + 1 && tokens_[end - 1].word != Word::with) --end;
+      --end;
+    }
+    Findings of_view;
+    Findings& found = is_table ? found_ : of_view;
+    walker_.walk(text_, tokens_.first(end), i + 1, found);
+    for (RelationName& name : of_view.reads) found_.add_read(std::move(name));
     break;
   }
   return Reading::runs;
@@ -654,6 +669,11 @@ void StatementReader::ddl_relations() {
       ++at_;
       if (word() == Word::table || word() == Word::sequence) ++at_;
       break;
+    }
+    // An event trigger is on an event.
+    if (type_is(TokenType::name) && equals_ignoring_case(text_of(text_, tokens_[at_]), "event")) {
+      at_ = tokens_.size() - 1;
+      continue;
     }
     const bool on_table = (verb == Word::create || verb == Word::drop) &&
                           (here == Word::index || here == Word::trigger || here == Word::policy ||

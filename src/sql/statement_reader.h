@@ -40,6 +40,7 @@ class StatementReader {
   /// at_ is on a left parenthesis; behind its partner.
   void skip_parens();
   bool has_word(std::size_t from, Word word) const;
+  bool is_off(std::size_t at) const;
   void be(Kind kind, Cause cause);
   void set_step(SessionStep step);
 

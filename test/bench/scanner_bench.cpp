@@ -1,16 +1,28 @@
-// Nanoseconds for the class of a usual statement that the cache knows, and for one that it does
-// not.
+// What the class of a statement costs: nanoseconds for some usual ones when the cache knows their
+// shape and when it does not, and, with `--each FILE`, a run in which a profiler can count the
+// instructions of every statement of the corpus apart (scanner_instructions.py does).
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "sql/classifier.h"
+#include "tools/json.h"
 
 using namespace pgweir;
 
+/// A place where callgrind writes down what was counted and begins anew.
+extern "C" [[gnu::noipa]] void bench_statement_begins() { asm volatile("" ::: "memory"); }
+
 namespace {
+
+constexpr int kRoundsEach =
+    10;  ///< of each statement between two of those places; the script divides by it
 
 class FixedRandom final : public Random {
  public:
@@ -31,13 +43,11 @@ double nanoseconds_each(sql::Classifier& classifier, const std::string& text, in
   return took.count() / rounds;
 }
 
-}  // namespace
-
-int main() {
+std::vector<std::pair<const char*, std::string>> usual_statements() {
   std::string in_list = "SELECT * FROM users WHERE id IN (0";
   for (int i = 1; i < 1000; ++i) in_list += "," + std::to_string(i);
   in_list += ")";
-  const std::pair<const char*, std::string> statements[] = {
+  return {
       {"SELECT 1", "SELECT 1"},
       {"BEGIN", "BEGIN"},
       {"primary key select", "SELECT abalance FROM pgbench_accounts WHERE aid = 12345;"},
@@ -48,11 +58,19 @@ int main() {
        "SELECT u.id, u.name, count(o.id) FROM users u LEFT JOIN orders o ON o.user_id = u.id "
        "WHERE u.active AND o.total > 100 GROUP BY u.id, u.name HAVING count(o.id) > 3 ORDER BY 3 "
        "DESC LIMIT 20"},
+      {"200 bytes",
+       "SELECT p.id, p.title, p.price, c.name FROM products p JOIN categories c ON c.id = "
+       "p.category_id "
+       "WHERE p.price BETWEEN 10 AND 250.50 AND c.name = 'garden tools' ORDER BY p.price DESC, "
+       "p.id LIMIT 50"},
       {"set (never cached)", "SET statement_timeout = '5s'"},
       {"IN list of 1000", in_list},
   };
+}
+
+void compare_times() {
   std::printf("%-22s %6s %12s %12s\n", "statement", "bytes", "cached ns", "not cached ns");
-  for (const auto& [name, text] : statements) {
+  for (const auto& [name, text] : usual_statements()) {
     FixedRandom random;
     const int rounds = text.size() > 1000 ? 20'000 : 500'000;
     sql::Classifier classifier(random, 1000);
@@ -67,4 +85,37 @@ int main() {
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - began;
     std::printf("%-22s %6zu %12.1f %12.1f\n", name, text.size(), cached, took.count() / misses);
   }
+}
+
+/// Prints one line for each statement in the order in which they are run: bytes and name.
+int run_each(const char* path) {
+  std::vector<std::pair<std::string, std::string>> statements;
+  for (auto& [name, text] : usual_statements()) statements.emplace_back(name, std::move(text));
+  std::ifstream file(path);
+  if (!file) return std::fprintf(stderr, "can't read %s\n", path), 1;
+  for (std::string line; std::getline(file, line);) {
+    auto id = tools::find_json_string(line, "id");
+    auto text = tools::find_json_string(line, "sql");
+    if (id && *id && text && *text) statements.emplace_back(**id, **text);
+  }
+  FixedRandom random;
+  sql::Classifier classifier(random, 10'000);
+  std::size_t found = 0;
+  for (const auto& [name, text] : statements)
+    found += classifier.classify(text, {})->statements.size();
+  for (const auto& [name, text] : statements) {
+    bench_statement_begins();
+    for (int i = 0; i < kRoundsEach; ++i) found += classifier.classify(text, {})->statements.size();
+  }
+  bench_statement_begins();
+  for (const auto& [name, text] : statements) std::printf("%zu %s\n", text.size(), name.c_str());
+  return found == 0 ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--each") == 0) return run_each(argv[2]);
+  compare_times();
+  return 0;
 }

@@ -342,10 +342,13 @@ TEST_CASE("EXPLAIN is the primary's, and writes only when it may run") {
   CHECK(verdict("EXPLAIN SELECT 1") == "server_view");
   CHECK(classify("EXPLAIN DELETE FROM t")->writes.empty());
   CHECK(writes_of("EXPLAIN ANALYZE DELETE FROM t") == "t");
-  CHECK(writes_of("EXPLAIN (COSTS OFF, ANALYZE false) DELETE FROM t") ==
-        "t");  // a literal is not looked at
+  CHECK(writes_of("EXPLAIN (COSTS OFF, ANALYZE false) DELETE FROM t") == "");
   CHECK(writes_of("EXPLAIN (\"analyze\") DELETE FROM t") == "t");
   CHECK(writes_of("EXPLAIN (FORMAT json) DELETE FROM t") == "");
+  CHECK(writes_of("EXPLAIN (ANALYZE, ANALYZE off) DELETE FROM t") == "");
+  CHECK(writes_of("EXPLAIN (ANALYZE off, ANALYZE) DELETE FROM t") == "t");  // the last one counts
+  CHECK(writes_of("EXPLAIN (ANALYZE 'off') DELETE FROM t") == "t");
+  CHECK(writes_of("EXPLAIN (ANALYZE 0) DELETE FROM t") == "t");
   CHECK(verdict("EXPLAIN (SELECT 1)") == "server_view");
 }
 
@@ -458,4 +461,62 @@ TEST_CASE("a user's function may bear a word of the grammar") {
     INFO(text);
     CHECK(verdict(text) == "replica");
   }
+}
+
+TEST_CASE("syntax of PostgreSQL 16 to 19 is routed as well as the rest") {
+  for (Bytes text :
+       {"SELECT * FROM JSON_TABLE(js, '$[*]' COLUMNS (id FOR ORDINALITY, a int PATH '$.a', NESTED "
+        "PATH '$.b[*]' COLUMNS (c text))) AS jt, t",
+        "SELECT JSON_OBJECT('k': v, 'l' VALUE 2 ABSENT ON NULL RETURNING jsonb) FROM t",
+        "SELECT JSON_ARRAY(1, 2 NULL ON NULL RETURNING text), JSON_ARRAY(SELECT a FROM t ORDER BY "
+        "a)",
+        "SELECT JSON_OBJECTAGG(k: v WITH UNIQUE KEYS), JSON_ARRAYAGG(v ORDER BY v) FROM t",
+        "SELECT js IS JSON OBJECT WITH UNIQUE KEYS, js IS NOT JSON FROM t",
+        "SELECT JSON_QUERY(js, '$.a' WITH CONDITIONAL WRAPPER KEEP QUOTES ON SCALAR STRING NULL ON "
+        "EMPTY) FROM t",
+        "SELECT JSON_VALUE(js, '$.a' RETURNING int DEFAULT 0 ON ERROR), JSON_EXISTS(js, '$.b') "
+        "FROM t",
+        "SELECT JSON_SERIALIZE(js RETURNING text), JSON_SCALAR(1), JSON('{}' WITH UNIQUE) FROM t",
+        "SELECT 1_000, 0xFF, 0o17, 0b11, 1_0.5_0e1_0, 0x_FF FROM t",
+        "SELECT * FROM (SELECT 1 FROM t)", "SELECT now() AT LOCAL FROM t",
+        "SELECT xmlserialize(content x AS text INDENT) FROM t", "SELECT any_value(a) FROM t",
+        "SELECT a FROM t GROUP BY ALL",
+        "SELECT first_value(a) IGNORE NULLS OVER (ORDER BY b) FROM t",
+        "SELECT random(1, 10), random_normal(), uuidv7(), array_shuffle(a), crc32('x') FROM t",
+        "COPY (SELECT 1 FROM t) TO STDOUT WITH (FORMAT json)"}) {
+    INFO(text);
+    CHECK(verdict(text) == "replica");
+    CHECK(reads_of(text) == "t");
+  }
+  for (Bytes text : {"MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN DELETE "
+                     "RETURNING merge_action(), t.*",
+                     "WITH m AS (MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE RETURNING "
+                     "*) SELECT * FROM m",
+                     "UPDATE t SET a = 1 RETURNING WITH (OLD AS o, NEW AS n) o.a, n.a",
+                     "INSERT INTO t VALUES (1) RETURNING old.a, new.a",
+                     "UPDATE t FOR PORTION OF valid FROM '2020-01-01' TO '2021-01-01' SET a = 1"}) {
+    INFO(text);
+    CHECK(verdict(text) == "write");
+    CHECK(writes_of(text) == "t");
+  }
+  // What is new and not known by name is the primary's.
+  for (Bytes text : {"WAIT FOR LSN '0/0'", "REPACK t"}) CHECK(verdict(text) == "unparsed");
+}
+
+TEST_CASE("an escape character of a string says nothing, one of a name is not understood") {
+  CHECK(verdict("SELECT U&'d!0061t' UESCAPE '!' FROM t") == "replica");
+  CHECK(verdict("SELECT U&\"d!0061t\" UESCAPE '!' FROM t") == "unparsed");
+  CHECK(verdict("SELECT 1 uescape FROM t") == "unparsed");
+}
+
+TEST_CASE("the query of a view is looked at and not run") {
+  CHECK(reads_of("CREATE VIEW v AS SELECT * FROM a JOIN b USING (id)") == "a b");
+  CHECK(reads_of("CREATE OR REPLACE TEMP VIEW v (x) AS (TABLE a) WITH LOCAL CHECK OPTION") == "a");
+  CHECK(writes_of("CREATE VIEW v AS SELECT nextval('s') FROM a") == "v");
+  CHECK(only("CREATE VIEW v AS SELECT nextval('s') FROM a").session == SessionStep::none);
+}
+
+TEST_CASE("an event trigger belongs to no table") {
+  CHECK(writes_of("CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION f()") == "");
+  CHECK(writes_of("CREATE TRIGGER e AFTER INSERT ON t EXECUTE FUNCTION f()") == "t");
 }

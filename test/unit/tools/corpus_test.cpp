@@ -1,4 +1,5 @@
 // The measured corpus (test/data/corpus) against what text alone, without any catalog, can know.
+// Each disagreement is listed with its reason in disagreements.tsv: one more or one less fails.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -81,13 +82,60 @@ std::vector<Answer> answers() {
   return found;
 }
 
+/// "q0001 route" and the like, as the file lists them for text alone.
+std::set<std::string> explained() {
+  std::ifstream file(PGWEIR_TEST_DATA "/corpus/disagreements.tsv");
+  std::set<std::string> found;
+  std::string line;
+  std::getline(file, line);
+  REQUIRE(line == "id\tmode\taspect\treason");
+  while (std::getline(file, line)) {
+    std::istringstream columns(line);
+    std::string id, mode, aspect, reason;
+    std::getline(columns, id, '\t');
+    std::getline(columns, mode, '\t');
+    std::getline(columns, aspect, '\t');
+    std::getline(columns, reason, '\t');
+    INFO(line);
+    CHECK((mode == "text" || mode == "catalog" || mode == "both"));
+    CHECK(reason.size() > 10);
+    if (mode != "catalog") CHECK(found.insert(id + " " + aspect).second);
+  }
+  return found;
+}
+
+std::string listed(const std::set<std::string>& some, const std::set<std::string>& but_not) {
+  std::string out;
+  for (const std::string& item : some) {
+    if (but_not.count(item) == 0) out += item + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
-TEST_CASE("no statement whose verdict its text can tell is sent to a replica against the corpus") {
+TEST_CASE("the text's verdict and tables are the corpus', but for what is listed with its reason") {
   const std::vector<Line> lines = corpus();
   const std::vector<Answer> found = answers();
   REQUIRE(lines.size() == 528);
   REQUIRE(found.size() == lines.size());
+  std::set<std::string> differs;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    const bool fault = line.route == "primary" && found[i].route != "primary";
+    const bool lost = line.offload == "expected" && found[i].route != "replica";
+    if (fault || lost) differs.insert(line.id + " route");
+    if (line.tables_read != found[i].tables_read) differs.insert(line.id + " tables_read");
+    if (line.tables_written != found[i].tables_written) differs.insert(line.id + " tables_written");
+  }
+  const std::set<std::string> known = explained();
+  CHECK(listed(differs, known) == "");
+  CHECK(listed(known, differs) == "");
+}
+
+TEST_CASE("what its text can tell is never sent to a replica against the corpus") {
+  const std::vector<Line> lines = corpus();
+  const std::vector<Answer> found = answers();
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool text_tells =
         lines[i].route == "primary" && !lines[i].needs_catalog && !lines[i].has_setup;
@@ -95,45 +143,4 @@ TEST_CASE("no statement whose verdict its text can tell is sent to a replica aga
     INFO(lines[i].id << ": " << lines[i].sql);
     CHECK(found[i].route == "primary");
   }
-}
-
-TEST_CASE("at least 95 of 100 statements that a good router offloads are sent to a replica") {
-  const std::vector<Line> lines = corpus();
-  const std::vector<Answer> found = answers();
-  std::size_t expected = 0;
-  std::size_t offloaded = 0;
-  std::string lost;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].offload != "expected" || lines[i].needs_catalog) continue;
-    ++expected;
-    if (found[i].route == "replica")
-      ++offloaded;
-    else
-      lost += lines[i].id + ": " + lines[i].sql + "\n";
-  }
-  INFO("to the primary:\n" << lost);
-  CHECK(expected == 156);
-  CHECK(offloaded * 100 >= expected * 95);
-}
-
-TEST_CASE("the tables that the corpus names are found") {
-  const std::vector<Line> lines = corpus();
-  const std::vector<Answer> found = answers();
-  std::size_t read_right = 0;
-  std::size_t written_right = 0;
-  std::string wrong;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const bool read = lines[i].tables_read == found[i].tables_read;
-    const bool written = lines[i].tables_written == found[i].tables_written;
-    if (read) ++read_right;
-    if (written) ++written_right;
-    if (!read || !written) wrong += lines[i].id + ": " + lines[i].sql.substr(0, 100) + "\n";
-  }
-  WARN("tables read right in " << read_right << ", tables written right in " << written_right
-                               << " of " << lines.size());
-  INFO("differ:\n" << wrong);
-  // What is left needs a session (EXECUTE, search_path), a literal (nextval('s'), DO), or is a
-  // view's text.
-  CHECK(read_right * 1000 >= lines.size() * 985);
-  CHECK(written_right * 1000 >= lines.size() * 945);
 }
