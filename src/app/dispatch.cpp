@@ -205,6 +205,7 @@ void Pooler::Impl::hand_out(Server& server) {
   PoolEntry& pool = server.pool;
   if (!server.ever_idle) {
     if (is_fallen_primary(server)) return;
+    if (const std::string_view why = unfit(server); !why.empty()) return server.session.close(Error("08006", std::string(why)));
     logged_in_server(server);
   }
   if (server.cancels > 0) return place(server, pool::Place::being_canceled);
@@ -212,6 +213,7 @@ void Pooler::Impl::hand_out(Server& server) {
   if (server.subpool->retired) return close_server(server, "database configuration changed");
   if (pool.seats.paused) return close_server(server, "pause mode");
   if (pool.seats.outlived(server, now())) return close_server(server, "server lifetime over");
+  if (const std::string_view why = unfit(server); !why.empty()) return close_server(server, why);
   if (send_away_stranger(server)) return;
   place(server, pool::Place::idle);
   if (give_to_waiter(server)) return;

@@ -163,6 +163,7 @@ class Pooler::Impl final : public session::Hub,
   void open_replica(PoolEntry& pool);
   bool make_room(PoolEntry& pool, const pool::Subpool& on);
   void place(Server& server, pool::Place to) noexcept;
+  std::string_view unfit(const Server& server) const noexcept;
   void logged_in_server(Server& server);
   void login_failed(Server& server);
   void refuse_welcome(PoolEntry& pool, const Error& why);

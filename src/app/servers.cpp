@@ -18,6 +18,13 @@ bool node_said_no(const Error& error) noexcept {
          !passes(error.sqlstate());
 }
 
+/// The database's next connection goes where the last one went. There is one primary, so who looks for it stays with it.
+bool sticks_to_host(const config::Database& line) noexcept {
+  return line.load_balance_hosts == config::LoadBalanceHosts::disable ||
+         line.target_session_attrs == config::TargetSessionAttrs::primary ||
+         line.target_session_attrs == config::TargetSessionAttrs::read_write;
+}
+
 /// What a client sees is the primary, also while only its replicas can be asked.
 auto greeting_of(const Server& server) {
   auto greeting = server.session.reported();
@@ -92,8 +99,7 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
       std::make_unique<Server>(*this, pool, *node, id, std::move(login), salted_passwords_);
   server->read_only = read_only;
   server->dialled = address_of(node->hosts[node->next_host % node->hosts.size()]);
-  if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::round_robin)
-    ++node->next_host;
+  if (!sticks_to_host(pool.database.line)) ++node->next_host;
   Server& opened = *server;
   servers_.emplace(id.value, std::move(server));
   pool.seats.opened(opened, on, now());
@@ -194,6 +200,30 @@ void Pooler::Impl::place(Server& server, pool::Place to) noexcept {
   if (to == pool::Place::active) ++server.node.outstanding;
 }
 
+/// Why the server is not what target_session_attrs asks for; empty when it is. Servers before PostgreSQL 14 do not tell.
+std::string_view Pooler::Impl::unfit(const Server& server) const noexcept {
+  using enum config::TargetSessionAttrs;
+  const config::TargetSessionAttrs wanted = server.pool.database.line.target_session_attrs;
+  if (wanted == any) return {};
+  const auto reports = [&](std::string_view name, std::string_view value) {
+    const auto& reported = server.session.reported();
+    return std::any_of(reported.begin(), reported.end(), [&](const auto& each) { return each.first == name && each.second == value; });
+  };
+  const bool in_standby = reports("in_hot_standby", "on");
+  if (!in_standby && !reports("in_hot_standby", "off")) return "the server does not tell whether it is a standby";
+  const bool refuses_writes = in_standby || reports("default_transaction_read_only", "on");
+  const bool tried_all = server.subpool->backoff.failures() >= static_cast<int>(server.node.hosts.size());
+  switch (wanted) {
+    case any: break;
+    case read_write: return refuses_writes ? "the session is read-only" : "";
+    case read_only: return refuses_writes ? "" : "the session is not read-only";
+    case primary: return in_standby ? "the server is in hot standby mode" : "";
+    case standby: return in_standby ? "" : "the server is not in hot standby mode";
+    case prefer_standby: return in_standby || server.ever_idle || tried_all ? "" : "the server is not in hot standby mode";
+  }
+  return {};
+}
+
 void Pooler::Impl::logged_in_server(Server& server) {
   PoolEntry& pool = server.pool;
   server.ever_idle = true;
@@ -228,10 +258,12 @@ void Pooler::Impl::login_failed(Server& server) {
     subpool->backoff.failed(now(), std::min(kFirstPause, retry), retry);
   } else {
     // A database that sticks to one host does so until it fails.
-    if (pool.database.line.load_balance_hosts == config::LoadBalanceHosts::disable)
-      ++server.node.next_host;
+    if (sticks_to_host(pool.database.line)) ++server.node.next_host;
     const int hosts = static_cast<int>(server.node.hosts.size());
-    if (!said_no && (subpool->backoff.failures() + 1) % hosts != 0)
+    const int failures = subpool->backoff.failures() + 1;
+    // Who would rather have a standby takes the first that answers once all have been asked.
+    const bool takes_any = failures == hosts && pool.database.line.target_session_attrs == config::TargetSessionAttrs::prefer_standby;
+    if (!said_no && (failures % hosts != 0 || takes_any))
       subpool->backoff.failed_without_pause();
     else
       subpool->backoff.failed(now(), retry, retry);

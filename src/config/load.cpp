@@ -35,12 +35,10 @@ Status apply_options(Line& line, std::span<const Option<Line>> options, const Pa
 Status apply_hosts(Database& database, const Pairs& pairs) {
   for (const auto& [key, value] : pairs) {
     if (key == "host") {
-      // PgBouncer's host= names no ports, so a colon in it is IPv6.
-      database.hosts.clear();
-      for (std::string_view host : split(value, ',')) {
-        if (host.empty()) return bad_value(key, value, Error("expected a host between the commas"));
-        database.hosts.push_back({std::string(host), database.port});
-      }
+      // PgBouncer's host= names no ports; nothing that it takes for a host means another one here.
+      Result<std::vector<HostPort>> hosts = parse_hosts(value, database.port);
+      if (!hosts) return bad_value(key, value, hosts.error());
+      database.hosts = std::move(*hosts);
     } else if (key == "replica_host") {
       Result<std::vector<HostPort>> hosts = parse_hosts(value, database.port);
       if (!hosts) return bad_value(key, value, hosts.error());
@@ -61,6 +59,8 @@ Status apply_hosts(Database& database, const Pairs& pairs) {
     if (!seen.insert(replica.text()).second)
       return Error(concat({"replica_host: ", replica.text(), " is there twice"}));
   }
+  if (!database.replica_hosts.empty() && database.target_session_attrs != TargetSessionAttrs::any)
+    return Error("target_session_attrs: a line with replica_host chooses by itself; use a second line with host= alone");
   return {};
 }
 

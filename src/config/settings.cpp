@@ -143,6 +143,7 @@ bool needs_new_servers(const Database& before, const Database& after) noexcept {
          before.password != after.password || before.connect_query != after.connect_query ||
          before.auth_dbname != after.auth_dbname || before.auth_query != after.auth_query ||
          before.load_balance_hosts != after.load_balance_hosts ||
+         before.target_session_attrs != after.target_session_attrs ||
          before.client_encoding != after.client_encoding || before.datestyle != after.datestyle ||
          before.timezone != after.timezone || before.application_name != after.application_name;
 }

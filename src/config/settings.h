@@ -42,6 +42,8 @@ enum class OnSessionState : std::uint8_t { pin, ignore };
 enum class AuthType : std::uint8_t { any, trust, md5, scram_sha_256 };
 enum class TlsMode : std::uint8_t { disable, allow, prefer };
 enum class LoadBalanceHosts : std::uint8_t { round_robin, disable };
+/// Which of the hosts of a list may serve, as libpq's parameter of that name.
+enum class TargetSessionAttrs : std::uint8_t { any, read_write, read_only, primary, standby, prefer_standby };
 enum class UnknownStartupParameters : std::uint8_t { apply, refuse };
 
 std::string_view to_string(PoolMode mode) noexcept;
@@ -51,6 +53,7 @@ std::string_view to_string(OnSessionState what) noexcept;
 std::string_view to_string(AuthType type) noexcept;
 std::string_view to_string(TlsMode mode) noexcept;
 std::string_view to_string(LoadBalanceHosts how) noexcept;
+std::string_view to_string(TargetSessionAttrs attrs) noexcept;
 std::string_view to_string(UnknownStartupParameters what) noexcept;
 
 /// Of level window: how long a table that was written is read on the primary.
@@ -97,6 +100,7 @@ struct Database {
   std::optional<Duration> server_lifetime;
   std::optional<Duration> query_wait_timeout;
   LoadBalanceHosts load_balance_hosts = LoadBalanceHosts::round_robin;
+  TargetSessionAttrs target_session_attrs = TargetSessionAttrs::any;
   std::string connect_query;
   std::string client_encoding;
   std::string datestyle;

@@ -340,6 +340,9 @@ constexpr Option<Database> kDatabaseOptions[] = {
     on_database<&Database::reserve_pool_size>({.name = "reserve_pool_size", .doc = "As the setting of that name."}),
     on_database<&Database::server_lifetime>({.name = "server_lifetime", .doc = "As the setting of that name."}),
     on_database<&Database::table_window>({.name = "table_window", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::target_session_attrs>({.name = "target_session_attrs",
+        .doc = "Which of the hosts in host= may serve: any, read-write, read-only, primary, standby or prefer-standby, as libpq's parameter of that name. Not with replica_host.",
+        .origin = kPgweir}),
     on_database<&Database::timezone>({.name = "timezone", .doc = "Set on new servers."}),
     on_database<&Database::user>({.name = "user", .doc = "The user of all servers (one pool for all clients); else each client's own."}),
 };

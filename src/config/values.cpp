@@ -44,6 +44,10 @@ constexpr Word<TlsMode> kTlsModes[] = {
     {"disable", TlsMode::disable}, {"allow", TlsMode::allow}, {"prefer", TlsMode::prefer},
     {"require", TlsMode::disable, kUnsafe}, {"verify-ca", TlsMode::disable, kUnsafe},
     {"verify-full", TlsMode::disable, kUnsafe}};
+constexpr Word<TargetSessionAttrs> kTargetSessionAttrs[] = {
+    {"any", TargetSessionAttrs::any},         {"read-write", TargetSessionAttrs::read_write},
+    {"read-only", TargetSessionAttrs::read_only}, {"primary", TargetSessionAttrs::primary},
+    {"standby", TargetSessionAttrs::standby}, {"prefer-standby", TargetSessionAttrs::prefer_standby}};
 constexpr Word<LoadBalanceHosts> kLoadBalanceHosts[] = {
     {"round-robin", LoadBalanceHosts::round_robin}, {"disable", LoadBalanceHosts::disable}};
 constexpr Word<UnknownStartupParameters> kUnknownStartupParameters[] = {
@@ -141,6 +145,9 @@ std::string_view to_string(ReadSplit split) noexcept { return word_of(split, kRe
 std::string_view to_string(OnSessionState what) noexcept { return word_of(what, kOnSessionStates); }
 std::string_view to_string(AuthType type) noexcept { return word_of(type, kAuthTypes); }
 std::string_view to_string(TlsMode mode) noexcept { return word_of(mode, kTlsModes); }
+std::string_view to_string(TargetSessionAttrs attrs) noexcept {
+  return word_of(attrs, kTargetSessionAttrs);
+}
 std::string_view to_string(LoadBalanceHosts how) noexcept {
   return word_of(how, kLoadBalanceHosts);
 }
@@ -216,6 +223,10 @@ Result<AuthType> parse_value(std::string_view text, const Limits&) {
 template <>
 Result<TlsMode> parse_value(std::string_view text, const Limits&) {
   return parse_word(text, kTlsModes);
+}
+template <>
+Result<TargetSessionAttrs> parse_value(std::string_view text, const Limits&) {
+  return parse_word(text, kTargetSessionAttrs);
 }
 template <>
 Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits&) {

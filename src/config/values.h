@@ -47,6 +47,8 @@ Result<AuthType> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<TlsMode> parse_value(std::string_view text, const Limits& limits);
 template <>
+Result<TargetSessionAttrs> parse_value(std::string_view text, const Limits& limits);
+template <>
 Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<UnknownStartupParameters> parse_value(std::string_view text, const Limits& limits);

@@ -191,3 +191,41 @@ def test_the_application_s_settings_are_answered_to_drivers(cluster, db):
         assert connection.execute("SHOW pgweir.causal_key").fetchone() == ("user:7",)
         connection.commit()
         assert connection.execute("SHOW pgweir.causal_key").fetchone() == ("user:7",)
+
+
+# ---------------------------------------------------------------------------------------- two pools, chosen by the application
+
+def test_two_lines_lead_to_the_primary_and_to_the_standbys(cluster, db):
+    ports = {node.name: node.port for node in cluster.nodes}
+    hosts = ",".join(f"{poolers.HOST}:{node.port}" for node in cluster.nodes)
+    lines = "".join(f"{name} = host={order} dbname={db} target_session_attrs={attrs}\n" for name, attrs, order in (
+        ("rw", "primary", ",".join(reversed(hosts.split(",")))), ("rw2", "read-write", hosts), ("ro", "standby", hosts), ("ro2", "read-only", hosts),
+        ("rather", "prefer-standby", hosts), ("only", "prefer-standby", f"{poolers.HOST}:{ports['primary']}"),
+        ("none", "standby", f"{poolers.HOST}:{ports['primary']}")))
+    with poolers.running(poolers.ini_for(cluster, db, split=False, more_databases=lines, settings="pool_mode = transaction\nserver_login_retry = 0.2\n")) as weir:
+        def node_of(name: str) -> str:
+            with connected(weir.port, database=name) as client:
+                port = client.query("SELECT current_setting('port')").rows[0][0]
+                return next(name for name, known in ports.items() if str(known) == port)
+        for name in ("rw", "rw2", "only"):
+            assert node_of(name) == "primary"
+        for name in ("ro", "ro2", "rather"):
+            assert node_of(name).startswith("replica")
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(connected(weir.port, database="ro")) for _ in range(6)]
+            seen = set()
+            for client in clients:
+                assert not client.query("BEGIN").errors
+                seen.add(client.query("SELECT current_setting('port')").rows[0][0])
+            assert seen == {str(ports["replica1"]), str(ports["replica2"])}
+            assert clients[0].query("INSERT INTO notes VALUES (1)").sqlstates == ["25006"]
+        with pytest.raises(AssertionError, match="not in hot standby mode"):
+            connected(weir.port, database="none")
+
+
+def test_a_line_with_replicas_takes_no_target_session_attrs(cluster, db):
+    with poolers.for_cluster(cluster, db) as weir:
+        weir.write_ini(poolers.ini_for(cluster, db).replace("replica_host=", "target_session_attrs=standby replica_host="))
+        with pytest.raises(Exception, match="RELOAD failed"):
+            weir.console("RELOAD")
+        assert "target_session_attrs: a line with replica_host chooses by itself" in weir.log()
