@@ -5,6 +5,7 @@
 #include "session/client_session.h"
 #include "session/search_path.h"
 #include "session/server_session.h"
+#include "session/setting_value.h"
 
 namespace pgweir::session {
 
@@ -101,7 +102,7 @@ void ClientSession::settle(tokens::Need& need) const noexcept {
 }
 
 /// A statement went to the primary: what a commit will have to mark, and what it leaves in the session.
-void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& meaning) {
+void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text) {
   const sql::StatementClass& m = *meaning;
   if (m.has_transaction_step) flight_controls_transaction_ = true;
   if (m.may_commit) may_commit_ = true;
@@ -121,10 +122,10 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
     doubted_ = !doubted_ || *doubted_ == m.shape ? m.shape : sql::Shape();
   }
   reads_.join(m.reads);
-  if (m.has_session_step && split()) note_session_steps(m);
+  if (m.has_session_step && split()) note_session_steps(m, text);
 }
 
-void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
+void ClientSession::note_session_steps(const sql::StatementClass& meaning, Bytes text) {
   for (const sql::Statement& statement : meaning.statements) {
     switch (statement.session) {
       case sql::SessionStep::none:
@@ -152,11 +153,14 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning) {
         for (const SettingsSet::Item& item : startup_settings_->items()) {
           note_unconfirmed(item.name, std::nullopt);
         }
+        for (const SettingsSet::Item& item : settings_->items()) {
+          if (!is_tracked(item.name) && !startup_settings_->find(item.name)) note_unconfirmed(item.name, std::nullopt);
+        }
         break;
+      case sql::SessionStep::set_config: note_set_config(text); break;
       case sql::SessionStep::set_role:
       case sql::SessionStep::set_session_authorization:
       case sql::SessionStep::set_characteristics:
-      case sql::SessionStep::set_config:
       case sql::SessionStep::prepare:
       case sql::SessionStep::listen:
       case sql::SessionStep::temp_table:
@@ -177,10 +181,24 @@ void ClientSession::note_setting(const sql::Statement& statement) {
   if (name == "search_path") {
     note_unconfirmed(name, to_default ? std::nullopt : search_path_value(statement.value));
   } else if (name.empty()) {
-    pin();
+    const std::optional<std::string> value = to_default ? std::nullopt : setting_value(statement.value);
+    if (!can_travel(statement.object) || (!to_default && !value)) return pin();
+    note_unconfirmed(statement.object, value);
   } else if (to_default && startup_settings_->find(name)) {
     // The server reports its own default, which is not what the client had at first.
     note_unconfirmed(name, std::nullopt);
+  }
+}
+
+/// A reported setting is told by the server; of others only a plain call can be followed.
+void ClientSession::note_set_config(Bytes text) {
+  const auto call = set_config_call(text);
+  if (!call) return pin();
+  const std::string_view tracked = tracked_name(call->first);
+  if (tracked == "search_path") {
+    note_unconfirmed(tracked, call->second);
+  } else if (tracked.empty()) {
+    can_travel(call->first) ? note_unconfirmed(call->first, call->second) : pin();
   }
 }
 

@@ -10,6 +10,7 @@
 #include "session/client_session.h"
 #include "session/deallocate.h"
 #include "session/server_session.h"
+#include "session/setting_value.h"
 
 namespace pgweir::session {
 
@@ -35,9 +36,10 @@ bool ClientSession::tracks() const noexcept { return pool_ && pool_->database->s
 
 StatementRef ClientSession::parsed(const protocol::Parse& parse) {
   if (literals_of_ != settings_) {
-    // PostgreSQL itself parses anew when search_path has changed.
-    SettingsInterner& interner = hub_.interner();
-    literals_ = interner.with(interner.with(settings_, "application_name", std::nullopt), "search_path", std::nullopt);
+    literals_ = settings_;
+    for (const SettingsSet::Item& item : settings_->items()) {
+      if (!may_change_literals(item.name)) literals_ = hub_.interner().with(literals_, item.name, std::nullopt);
+    }
     literals_of_ = settings_;
   }
   return pool_->database->statements.get(parse.query, parse.types.raw(), literals_);
@@ -289,7 +291,7 @@ void ClientSession::send_query(Bytes message) {
   if (hub_.settings().disable_pqexec) return close(Error("08P01", "PQexec disallowed"));
   const bool looked_at = translates();
   const Bytes text = looked_at ? protocol::Reader(message.substr(protocol::kHeaderSize)).cstring() : Bytes();
-  if (tracks() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text));
+  if (tracks() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text), text);
   unnamed_.reset();
   server_->forget_unnamed();
   if (const std::string name = statements_.empty() ? std::string() : deallocated_name(text); !name.empty()) {
@@ -464,7 +466,7 @@ void ClientSession::send_execute(Bytes message) {
   if (tracks() && !on_replica_) {
     if (statement) {
       judge(*statement);
-      note_sent(statement->meaning);
+      note_sent(statement->meaning, statement->text);
     } else {
       note_opaque();  // A cursor declared in SQL, or nothing at all.
     }

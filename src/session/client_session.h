@@ -240,9 +240,10 @@ class ClientSession final : public io::TransportUser {
   void leave_server();
 
   // client_consistency.cpp
-  void note_sent(const std::shared_ptr<const sql::StatementClass>& meaning);
-  void note_session_steps(const sql::StatementClass& meaning);
+  void note_sent(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text);
+  void note_session_steps(const sql::StatementClass& meaning, Bytes text);
   void note_setting(const sql::Statement& statement);
+  void note_set_config(Bytes text);
   void note_unconfirmed(std::string_view name, std::optional<std::string> value);
   void confirm_settings(ServerSession& server);
   void note_opaque();

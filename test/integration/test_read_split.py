@@ -308,9 +308,9 @@ def test_errors_of_reads_are_the_clients_own(cluster, client):
 
 
 STATES = [
-    ("SET work_mem = '3MB'", "SHOW work_mem", "3MB"),
     ("SET ROLE app", "SELECT current_user::text", "app"),
-    ("SELECT set_config('my.setting', 'mine', false)", "SELECT current_setting('my.setting')", "mine"),
+    ("SELECT set_config('my.setting', 'mi' || 'ne', false)", "SELECT current_setting('my.setting')", "mine"),
+    ("SET default_transaction_read_only = off", "SHOW default_transaction_read_only", "off"),
     ("PREPARE stmt AS SELECT 'prepared'", "EXECUTE stmt", "prepared"),
     ("CREATE TEMP TABLE only_mine AS SELECT 'temporary'::text AS v", "SELECT v FROM only_mine", "temporary"),
     ("BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT 'held'; COMMIT", "FETCH 1 FROM c", "held"),
@@ -345,6 +345,43 @@ def test_session_state_never_reaches_another_client(cluster, db):
             assert two.query("/* pgweir: primary */ SHOW work_mem").rows != [("3MB",)]
             assert two.query("SELECT * FROM only_mine").sqlstates == ["42P01"]
             assert two.query("SELECT pg_listening_channels()").rows == []
+
+
+@pytest.mark.parametrize("make, ask, expected", [
+    ("SET extra_float_digits = -12", "SELECT (0.1::float8 + 0.2::float8)::text", "0.3"),
+    ("SET SESSION app.tenant TO 'no 42''s'", "SELECT current_setting('app.tenant')", "no 42's"),
+    ("SELECT set_config('app.tenant', 'mine', false)", "SELECT current_setting('app.tenant')", "mine"),
+    ("BEGIN; SET app.tenant = inside; COMMIT", "SELECT current_setting('app.tenant')", "inside"),
+    ("SET client_min_messages TO warning; SET app.tenant = 7", "SELECT current_setting('client_min_messages') || current_setting('app.tenant')", "warning7"),
+], ids=["plain", "quoted", "set_config", "transaction", "two"])
+@pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
+def test_settings_follow_their_client_to_replicas_and_nobody_else(cluster, weir, settled, make, ask, expected, extended):
+    with connected(weir.port) as client, connected(weir.port) as other:
+        def value_of(who) -> str:
+            answer = who.extended(ask) if extended else who.query(ask)
+            return answer.rows[0][0] if answer.rows else "-"
+        if extended and ";" not in make:
+            assert not client.extended(make).errors
+        else:
+            assert not client.query(make).errors
+        for _ in range(4):
+            assert value_of(client) == expected
+            assert value_of(other) != expected
+            assert ran_on(cluster, client, "SELECT * FROM users") == "replica"
+        assert not client.query("BEGIN; SET app.tenant = 'lost'; ROLLBACK").errors
+        assert value_of(client) == expected
+        for reset in ("RESET ALL", "DISCARD ALL"):
+            assert not client.query(make).errors
+            assert value_of(client) == expected
+            assert not client.query(reset).errors
+            assert value_of(client) != expected
+
+
+def test_a_setting_that_fails_is_not_brought_along(cluster, client, settled):
+    assert client.query("SET statement_timeout = 'soon'").sqlstates == ["22023"]
+    assert client.query("SET no_such_setting = 1").sqlstates == ["42704"]
+    assert ran_on(cluster, client, "SELECT * FROM users") == "replica"
+    assert client.query("SHOW statement_timeout").rows == [("0",)]
 
 
 def test_tracked_settings_do_not_pin_and_follow_to_replicas(cluster, client):

@@ -250,7 +250,7 @@ TEST_CASE("pitfall 15: nobody waits for one node's last server while holding ano
   for (int i = 0; i < 4; ++i) clients.push_back(&scene.client());
   for (int round = 0; round < 20; ++round) {
     SimClient& pinned = *clients[0];
-    REQUIRE(scene.ask(pinned, plan_other_setting(pinned.plan())));
+    REQUIRE(scene.ask(pinned, plan_listen(pinned.plan())));
     // One is pinned on the only primary server and reads; others heal hidden writes from the only
     // replica server.
     clients[1]->send(plan_hidden_write(clients[1]->plan()));

@@ -439,7 +439,6 @@ void SimClient::on_ready(Unit& unit, Bytes body) {
 void SimClient::apply(const Unit& unit) {
   for (const auto& [name, value] : unit.sets) {
     settings_[name] = value ? *value : defaults_[name];
-    if (name == "work_mem") pinned_ = true;
   }
   if (!unit.listens.empty()) {
     listening_.insert(unit.listens);
