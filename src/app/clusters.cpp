@@ -8,6 +8,8 @@
 namespace pgweir::app {
 namespace {
 
+constexpr std::size_t kTrackedTablesMax = 10'000;
+
 bool same(const monitor::Login& a, const monitor::Login& b) noexcept {
   return a.user == b.user && a.password == b.password && a.dbname == b.dbname;
 }
@@ -102,7 +104,7 @@ void Cluster::find_logins() {
         monitor::CatalogOptions{.refresh = catalog_refresh_});
     // The new loader knows nothing of what is under way.
     watched.generation = 0;
-    watched.ddl_begun = database->ddl_done;
+    database->ddl_told = watched.ddl_done = database->marks->ddl_done;
   }
 }
 
@@ -168,18 +170,33 @@ Time Cluster::load_catalogs(Time now) {
   return next;
 }
 
-/// What sessions have dispatched since, so that no snapshot that was begun before counts as
-/// certain.
+/// What sessions, of this line or another one, have dispatched since, and what of it has ended: no snapshot that was begun before that
+/// counts as certain.
 void Cluster::tell_ddl(DatabaseEntry& database, Watched& watched) noexcept {
-  for (; watched.ddl_begun < database.ddl_begun; ++watched.ddl_begun) watched.loader->ddl_began();
+  const session::DatabaseMarks& marks = *database.marks;
+  for (; database.ddl_told < marks.ddl_begun; ++database.ddl_told) {
+    watched.loader->ddl_began();
+    database.catalog_stale = true;
+  }
+  for (; watched.ddl_done < marks.ddl_done; ++watched.ddl_done) watched.loader->ddl_ended();
 }
 
-void Cluster::ddl_ended(DatabaseEntry& database) noexcept {
-  ++database.ddl_done;
-  const auto found = watched_.find(&database);
-  if (found == watched_.end() || !found->second.loader) return;
-  tell_ddl(database, found->second);
-  found->second.loader->ddl_ended();
+/// A capture has to cover first what was written before anybody noted it.
+std::shared_ptr<session::DatabaseMarks> Cluster::marks_of(const std::string& dbname) {
+  std::weak_ptr<session::DatabaseMarks>& known = marks_[dbname];
+  std::shared_ptr<session::DatabaseMarks> marks = known.lock();
+  if (marks) {
+    // The line that joins has a past of its own.
+    marks->writes.mark({}, true, log_.mark(), parts_.clock.now());
+    return marks;
+  }
+  const bool fresh = log_.last_ticket() == tokens::kFloorTicket;
+  marks = std::make_shared<session::DatabaseMarks>();
+  marks->writes = tokens::TableWrites(kTrackedTablesMax, fresh ? tokens::kFloorTicket : log_.mark());
+  marks->writes.begin(parts_.clock.now());
+  marks->keys.begin(parts_.clock.now());
+  known = marks;
+  return marks;
 }
 
 /// There is none, or it is down, and clients wait.

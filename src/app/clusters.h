@@ -18,6 +18,7 @@
 #include "monitor/catalog_loader.h"
 #include "monitor/monitor.h"
 #include "routing/cluster_view.h"
+#include "session/hub.h"
 #include "tokens/capture_pacer.h"
 #include "tokens/commit_log.h"
 
@@ -77,8 +78,8 @@ class Cluster final : private monitor::CaptureUser {
 
   /// A client has logged in, so perhaps its credentials let the monitor in.
   void login_may_work() noexcept { look_for_login_ = true; }
-  /// A statement that may change the catalog has ended.
-  void ddl_ended(DatabaseEntry& database) noexcept;
+  /// What is known of the writes to `dbname`, shared by all lines that lead there.
+  std::shared_ptr<session::DatabaseMarks> marks_of(const std::string& dbname);
   void identified(NodeId node, std::string_view system_id, std::string_view started_at);
   void connect_failed(NodeId node) noexcept { monitor_->suspect(node); }
   /// The node was down in the view before this one.
@@ -94,7 +95,7 @@ class Cluster final : private monitor::CaptureUser {
     monitor::Login login;
     std::unique_ptr<monitor::CatalogLoader> loader;
     std::uint64_t generation = 0;
-    std::uint64_t ddl_begun = 0;  ///< of the database's, told to the loader
+    std::uint64_t ddl_done = 0;  ///< of marks->ddl_done, told to the loader
   };
 
   void on_captured(std::uint64_t covers, std::optional<tokens::Lsn> lsn) noexcept override;
@@ -131,6 +132,7 @@ class Cluster final : private monitor::CaptureUser {
   std::uint64_t identity_ = 0;
 
   tokens::CaptureLog log_;
+  std::map<std::string, std::weak_ptr<session::DatabaseMarks>> marks_;
   tokens::CapturePacer pacer_;
   Time now_{};
   Time next_ = kNever;

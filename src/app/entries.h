@@ -124,11 +124,11 @@ struct DatabaseEntry : session::DatabaseContext {
   bool disabled = false;
   bool removed = false;        ///< no longer configured: gone when its last session is
   Cluster* cluster = nullptr;  ///< null: not split
+  std::string marks_of;        ///< the dbname whose marks it shares
   std::shared_ptr<const routing::CatalogView> snapshot;
   std::vector<Node*> nodes;  ///< one when not split
   std::map<NodeId, pool::Tally> connections;
   std::vector<std::unique_ptr<PoolEntry>> pools;
-  std::uint64_t ddl_done = 0;  ///< of ddl_begun
   int clients = 0;
   Time unused_since{};
   stats::Averages averages;

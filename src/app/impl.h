@@ -90,7 +90,6 @@ class Pooler::Impl final : public session::Hub,
   void server_gone(session::ServerSession& session, const Error& error) noexcept override;
   void server_identified(session::ServerSession& session, std::string_view system_id,
                          std::string_view started_at) noexcept override;
-  void ddl_ended(session::DatabaseContext& database) noexcept override;
   config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept override;
   std::string node_name(NodeId node) const override;
 

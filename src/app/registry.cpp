@@ -17,8 +17,6 @@ std::vector<std::string> names_in(const std::string& comma_list) {
   return names;
 }
 
-constexpr std::size_t kTrackedTablesMax = 10'000;
-
 }  // namespace
 
 // --- the files
@@ -215,18 +213,16 @@ void Pooler::Impl::set_nodes(DatabaseEntry& database) {
     Cluster* const after = cluster_for(database, primaries, before);
     if (before && before != after) before->forget(database);
     database.cluster = after;
-    after->watch(database);
-    // What was written before nobody noted: a mark for all tables, which a capture has to cover
-    // first.
-    tokens::CaptureLog& log = after->log();
-    if (before != after || !database.captures) {
-      database.writes = tokens::TableWrites(
-          kTrackedTablesMax,
-          log.last_ticket() == tokens::kFloorTicket ? tokens::kFloorTicket : log.mark());
-      database.writes.begin(now());
-      database.keys.begin(now());
+    const std::string& dbname = line.dbname.empty() ? database.name : line.dbname;
+    if (before != after || !database.captures || dbname != database.marks_of) {
+      database.marks = after->marks_of(dbname);
+      database.marks_of = dbname;
+      database.ddl_told = database.marks->ddl_done;
+      database.catalog_stale = true;
+      after->forget(database);  // What its catalog loader was told is of the old marks.
     }
-    database.captures = &log;
+    after->watch(database);
+    database.captures = &after->log();
     if (!database.classifier) {
       database.classifier = std::make_unique<sql::Classifier>(
           parts_.random, static_cast<std::size_t>(std::max(settings_->classify_cache_size, 1)));

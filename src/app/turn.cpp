@@ -292,9 +292,4 @@ void Pooler::Impl::server_identified(session::ServerSession& session, std::strin
     cluster->identified(server.node.id, system_id, started_at);
 }
 
-void Pooler::Impl::ddl_ended(session::DatabaseContext& database) noexcept {
-  auto& entry_of = static_cast<DatabaseEntry&>(database);
-  if (entry_of.cluster) entry_of.cluster->ddl_ended(entry_of);
-}
-
 }  // namespace pgweir::app

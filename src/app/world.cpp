@@ -359,8 +359,8 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     facts.statements = static_cast<std::uint32_t>(meaning->statements.size());
     facts.learned = database->learned.contains(meaning->shape);
     const routing::Policy policy = impl_.policy_of(*database, nullptr);
-    const bool all = meaning->reads.all || database->catalog_stale;
-    const tokens::TableWrites& writes = database->writes;
+    const bool all = meaning->reads.all || database->stale();
+    const tokens::TableWrites& writes = database->marks->writes;
     if (policy.level == config::ConsistencyLevel::table) {
       facts.tables = database->captures->need(writes.last_write(meaning->reads.keys, all));
     } else if (policy.level == config::ConsistencyLevel::latest) {

@@ -73,7 +73,7 @@ void ClientSession::note_failure() {
   unit_failed_ = true;
   rolled_back_ = false;
   ended_within_ = ended_within_ || transaction_ended_;
-  if (!writes_.empty() && (may_commit_ || several_in_flight_ || ddl_in_flight_)) mark_writes();
+  if (!writes_.empty() && (may_commit_ || several_in_flight_ || ddl_marks_)) mark_writes();
 }
 
 /// What follows belongs to the unit under way (data of a COPY, the Sync behind an error) and is not another unit; some of it may
@@ -163,7 +163,7 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
   const bool last = in_flight_ == 0 && !unit_open_;
   if (!writes_.empty() && (status == 'I' || may_commit_ || several_in_flight_)) {
     // Only what the server has surely taken back is not marked.
-    const bool unclear = may_commit_ || several_in_flight_ || ddl_in_flight_ || !last;
+    const bool unclear = may_commit_ || several_in_flight_ || ddl_marks_ || !last;
     const bool taken_back = rolled_back_ || (was_implicit && unit_failed_);
     if (unclear || !taken_back) {
       mark_writes();
@@ -174,10 +174,7 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
   }
   if (status == 'I') confirm_settings(server);
   if (last && status == 'I') portals_.clear();
-  if (status == 'I' && ddl_in_flight_ && last) {
-    ddl_in_flight_ = false;
-    hub_.ddl_ended(*pool_->database);
-  }
+  if (status == 'I' && last) end_ddl();
   if (!healed_from_.empty()) {
     if (!unit_failed_ && healed_by_refusal_) unit_->learn(pool_->database->learned);
     healed_from_.clear();

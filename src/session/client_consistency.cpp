@@ -61,15 +61,15 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
   facts.tables = {};
   facts.since_table_write = facts.since_own_write = Duration::max();
-  const bool all = unit_->reads_all() || database.catalog_stale;
+  const bool all = unit_->reads_all() || database.stale();
   switch (level) {
-    case ConsistencyLevel::table: facts.tables = database.captures->need(database.writes.last_write(unit_->reads(), all)); break;
+    case ConsistencyLevel::table: facts.tables = database.captures->need(database.marks->writes.last_write(unit_->reads(), all)); break;
     case ConsistencyLevel::latest:
       if (unit_->arrival == 0) unit_->arrival = database.captures->mark();
       facts.tables = database.captures->need(unit_->arrival);
       break;
     case ConsistencyLevel::window:
-      if (const Time written = database.writes.last_write_time(unit_->reads(), all); written != Time{}) {
+      if (const Time written = database.marks->writes.last_write_time(unit_->reads(), all); written != Time{}) {
         facts.since_table_write = hub_.now() - written;
       }
       break;
@@ -108,13 +108,14 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
   if (m.may_commit) may_commit_ = true;
   if (m.statements.size() > 1) several_in_flight_ = true;
   if (m.is_ddl) {
-    if (!ddl_in_flight_) ++pool_->database->ddl_begun;
-    ddl_in_flight_ = true;
-    pool_->database->catalog_stale = true;
+    if (!ddl_marks_) {
+      ddl_marks_ = pool_->database->marks;
+      ++ddl_marks_->ddl_begun;
+    }
   }
   // A standby has refused this, or its like: nobody knows what it writes.
   const bool proven_write = (!healed_from_.empty() && healed_by_refusal_) || pool_->database->learned.contains(m.shape);
-  if (m.may_hide_write || proven_write || (pool_->database->catalog_stale && !m.writes.empty())) {
+  if (m.may_hide_write || proven_write || (pool_->database->stale() && !m.writes.empty())) {
     note_writes({.all = true, .keys = {}});
   } else if (!m.writes.empty()) {
     note_writes(m.writes);
@@ -240,11 +241,11 @@ void ClientSession::note_opaque() {
 }
 
 void ClientSession::note_writes(const sql::TableSet& tables) {
-  tokens::OpenWriters& open = pool_->database->open_writers;
-  if (!counted_writer_) {
-    counted_writer_ = true;
-    open.enter();
+  if (!entered_) {
+    entered_ = pool_->database->marks;
+    entered_->open_writers.enter();
   }
+  tokens::OpenWriters& open = entered_->open_writers;
   const std::size_t before = writes_.keys.size();
   if (tables.all && !writes_.all) {
     for (sql::TableKey key : writes_.keys) open.remove(key);
@@ -259,20 +260,27 @@ void ClientSession::mark_writes() {
   DatabaseContext& database = *pool_->database;
   if (!database.captures) return;  // A reload has ended the split: nobody reads on replicas.
   const tokens::Ticket ticket = database.captures->mark();
-  database.writes.mark(writes_.keys, writes_.all || database.catalog_stale, ticket, hub_.now());
+  database.marks->writes.mark(writes_.keys, writes_.all || database.stale(), ticket, hub_.now());
   // At level table the marks themselves are all that a read has to wait for, its writer's own ones too: a read of another table owes
   // nothing to this write.
   causality().last_write_at = hub_.now();
   if (policy().level != ConsistencyLevel::table) causality().need.join({.lsn = {}, .pending = ticket});
 }
 
+/// The statement that may change the catalog has ended, or nobody will ever know.
+void ClientSession::end_ddl() noexcept {
+  if (!ddl_marks_) return;
+  ++ddl_marks_->ddl_done;
+  ddl_marks_.reset();
+}
+
 void ClientSession::drop_writes() {
-  if (counted_writer_) {
-    tokens::OpenWriters& open = pool_->database->open_writers;
+  if (entered_) {
+    tokens::OpenWriters& open = entered_->open_writers;
     for (sql::TableKey key : writes_.keys) open.remove(key);
     if (writes_.all) open.remove_all();
     open.leave();
-    counted_writer_ = false;
+    entered_.reset();
   }
   writes_.clear();
 }
@@ -298,9 +306,9 @@ void ClientSession::note_read_on(const ServerSession& replica) {
 /// Whether a table that was read is being written by others, whose commits are seen before they are marked. What this session
 /// writes too it marks itself, or adds to its reads when it takes it back.
 bool ClientSession::may_show_unmarked() const noexcept {
-  const tokens::OpenWriters& open = pool_->database->open_writers;
-  if (writes_.all || open.transactions() <= (counted_writer_ ? 1U : 0U)) return false;
-  if (reads_.all || pool_->database->catalog_stale) return true;
+  const tokens::OpenWriters& open = pool_->database->marks->open_writers;
+  if (writes_.all || open.transactions() <= (entered_ ? 1U : 0U)) return false;
+  if (reads_.all || pool_->database->stale()) return true;
   return std::any_of(reads_.keys.begin(), reads_.keys.end(), [&](sql::TableKey key) {
     return open.write(key) && std::find(writes_.keys.begin(), writes_.keys.end(), key) == writes_.keys.end();
   });

@@ -172,7 +172,7 @@ Status ClientSession::set_own(OwnSetting setting, std::string_view value) {
     case OwnSetting::causal_key:
       if (!own_state_) own_state_ = std::make_unique<OwnState>();
       own_state_->key = value;
-      key_ = value.empty() ? nullptr : pool_->database->keys.get(value, *pool_->database->captures);
+      key_ = value.empty() ? nullptr : pool_->database->marks->keys.get(value, *pool_->database->captures);
       break;
     case OwnSetting::read_consistency:
       level_ = *config::parse_consistency(value);

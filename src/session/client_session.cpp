@@ -27,7 +27,7 @@ ClientSession::ClientSession(Hub& hub, ClientId id, std::unique_ptr<io::Door> do
   transport_ = door->admit(*this);
 }
 
-ClientSession::~ClientSession() { ENSURE(server_ == nullptr && home_ == nullptr && !counted_writer_); }
+ClientSession::~ClientSession() { ENSURE(server_ == nullptr && home_ == nullptr && !entered_ && !ddl_marks_); }
 
 void ClientSession::enter(ClientEvent event) {
   const std::optional<ClientState> to = next(state_, event);
@@ -186,7 +186,7 @@ void ClientSession::end(const Error& why) {
   end_reason_ = why.text();
   if (!writes_.empty()) mark_writes();
   drop_writes();
-  if (std::exchange(ddl_in_flight_, false)) hub_.ddl_ended(*pool_->database);
+  end_ddl();
   const bool between_units = in_flight_ == 0 && !unit_open_ && status_ == 'I' && pass_left_ == 0 && !settings_pending_;
   const auto how = [&](const ServerSession& server) {
     if (&server == server_ && (!between_units || discarding_)) return ServerSession::Leave::broken;

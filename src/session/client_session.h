@@ -250,6 +250,7 @@ class ClientSession final : public io::TransportUser {
   void note_writes(const sql::TableSet& tables);
   void mark_writes();
   void drop_writes();
+  void end_ddl() noexcept;
   void note_seen();
   void note_read_on(const ServerSession& replica);
   bool may_show_unmarked() const noexcept;
@@ -293,9 +294,7 @@ class ClientSession final : public io::TransportUser {
   bool paused_ = false;
   bool mirrored_pause_ = false;       ///< the server is paused because our peer is slow
   bool may_commit_ = false;           ///< something in flight may commit and then fail
-  bool ddl_in_flight_ = false;
   bool several_in_flight_ = false;    ///< a simple query of several statements
-  bool counted_writer_ = false;
   bool unnoted_ = false;              ///< something was sent while the database was not split for this pool
   Pin pin_ = Pin::none;
   std::uint8_t reruns_ = 0;
@@ -350,6 +349,8 @@ class ClientSession final : public io::TransportUser {
     sql::Shape shape;
   };
   Doubt doubt_;
+  std::shared_ptr<DatabaseMarks> entered_;    ///< where the open transaction is counted as a writer
+  std::shared_ptr<DatabaseMarks> ddl_marks_;  ///< where its DDL is counted
   sql::TableSet writes_;              ///< of the open transaction, not marked yet
   sql::TableSet reads_;               ///< of what is in flight on the primary
   std::optional<sql::Shape> doubted_;  ///< in the open transaction; all zero for several shapes

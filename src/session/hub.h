@@ -39,7 +39,17 @@ namespace pgweir::session {
 class ClientSession;
 class ServerSession;
 
-/// What the sessions of one database share. Owned by app, which outlives them with it.
+/// What is known of the writes to one database of one cluster. All lines of [databases] that lead there share it.
+struct DatabaseMarks {
+  tokens::TableWrites writes;
+  tokens::OpenWriters open_writers;
+  CausalKeys keys;
+  /// Units with DDL that were sent to a server, and how many of them have ended.
+  std::uint64_t ddl_begun = 0;
+  std::uint64_t ddl_done = 0;
+};
+
+/// What the sessions of one line of [databases] share. Owned by app, which outlives them with it.
 struct DatabaseContext {
   std::string name;
   /// Null when the database is not split: then nothing is classified, routed or marked.
@@ -50,17 +60,17 @@ struct DatabaseContext {
   std::uint64_t judging = 1;
   /// From a DDL's dispatch until a catalog read after its end is loaded, every commit marks all tables.
   bool catalog_stale = true;
-  /// How many units with DDL were sent to a server: each is followed by Hub::ddl_ended().
-  std::uint64_t ddl_begun = 0;
+  /// How much of marks->ddl_begun its catalog loader has been told.
+  std::uint64_t ddl_told = 0;
   tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split
-  tokens::TableWrites writes;
+  std::shared_ptr<DatabaseMarks> marks = std::make_shared<DatabaseMarks>();  ///< never null
   LearnedShapes learned;         ///< A standby refused them and the primary ran them: they are writes.
   LearnedShapes proven_reads;    ///< A standby ran them though their functions are only said to write nothing.
   StatementStore statements;
   stats::RouteCounts routes;
-  tokens::OpenWriters open_writers;
-  CausalKeys keys;
 
+  /// The catalog may not be what it is on the primary: another line's DDL counts too.
+  bool stale() const noexcept { return catalog_stale || marks->ddl_begun != ddl_told; }
   bool split() const noexcept { return classifier != nullptr; }
   /// A catalog read after the end of every DDL seen so far.
   void use_catalog(std::shared_ptr<const sql::Catalog> fresh) {
@@ -154,9 +164,6 @@ class Hub {
   virtual config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept = 0;
   /// As configured, for people.
   virtual std::string node_name(NodeId node) const = 0;
-  /// A statement that may change the catalog has ended.
-  virtual void ddl_ended(DatabaseContext& database) noexcept = 0;
-
  protected:
   ~Hub() = default;
 };

@@ -332,3 +332,26 @@ def test_pitfall_14_a_listener_reads_what_it_was_told_about(cluster, weir):
             listener.until("A")
             assert checked(listener.query("SELECT v FROM kv1 WHERE k = 3")).rows == [(str(20_000_000 + value),)]
             checked(writer.until("Z"))
+
+
+def test_lines_of_one_database_share_what_is_known_of_writes(cluster, db, roles):
+    replicas = f"replica_host={cluster.replica_hosts}"
+    more = f"second = host={poolers.HOST} port={cluster.primary.port} {replicas} dbname={db}\n"
+    with poolers.running(poolers.ini_for(cluster, db, more_databases=more, settings="replica_wait = 0\n")) as weir:
+        weir.wait_split(cluster)
+        weir.wait_split(cluster, "second")
+        with connected(weir.port) as writer, connected(weir.port, database="second") as reader:
+            for replica in cluster.replicas:
+                replica.pause_replay()
+            try:
+                for value in range(1, 21):
+                    by_simple_query(writer, 1, 0, value)
+                    assert reader.query("SELECT v FROM kv1 WHERE k = 0").rows == [(str(value),)]
+                # A migration through one line is under way for the other one too.
+                with connected(weir.port, user="postgres") as owner:
+                    assert not owner.query("ALTER TABLE kv1 ADD added int DEFAULT 7").errors
+                assert reader.query("SELECT added FROM kv1 WHERE k = 0").rows == [("7",)]
+            finally:
+                for replica in cluster.replicas:
+                    replica.resume_replay()
+                cluster.primary.execute("ALTER TABLE kv1 DROP COLUMN IF EXISTS added", db)

@@ -1,7 +1,7 @@
 // Texts made to hurt. Each must be judged within a bound that only quadratic work or deep recursion
 // could miss.
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 
 #include "sql/split.h"
 #include "sql_test_support.h"
@@ -85,11 +85,11 @@ TEST_CASE("forty kilobytes of anything take linear time and little stack") {
     for (const std::string& piece : pieces) {
       const std::string text = before + repeated(piece, kSize) + after;
       INFO(before << piece << "…" << after);
-      const auto began = std::chrono::steady_clock::now();
+      const std::clock_t began = std::clock();  // CPU: the machine may be busy.
       CHECK(classify(text) != nullptr);
-      const auto took = std::chrono::steady_clock::now() - began;
+      const double took_s = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
       // Some milliseconds without optimisation; quadratic work would need many seconds.
-      CHECK(took < std::chrono::seconds(2));
+      CHECK(took_s < 2);
     }
   }
 }
@@ -108,14 +108,14 @@ TEST_CASE("a million different names are bounded, not remembered") {
   }
   columns += "1";
   ctes += " SELECT 1";
-  const auto began = std::chrono::steady_clock::now();
+  const std::clock_t began = std::clock();  // CPU: the machine may be busy.
   CHECK(classify(columns)->cause == Cause::unparsed);
   CHECK(classify(tables)->reads.all);
   CHECK(classify(tables)->tables_read.size() <= 256);
   CHECK(classify(calls)->target == Target::primary);
   CHECK(classify(calls)->functions.size() <= 128);
   CHECK(classify(ctes)->reads.all);
-  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
+  CHECK(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC < 5);
 }
 
 TEST_CASE("every prefix of a statement is judged without harm") {
