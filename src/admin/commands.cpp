@@ -6,6 +6,7 @@
 #include "admin/orders.h"
 #include "admin/shows.h"
 #include "base/text.h"
+#include "config/settings_table.h"
 
 namespace pgweir::admin {
 namespace {
@@ -15,11 +16,11 @@ constexpr auto kAdmin = Access::admin;
 // A table: one row for each.
 // clang-format off
 constexpr Command kCommands[] = {
-    {.words = "SHOW HELP", .doc = "Lists the commands.", .run = show_help},
+    {.words = "SHOW HELP", .doc = "Lists the commands.", .differs = "The list is pgweir's.", .run = show_help},
     {.words = "SHOW CLIENTS", .columns = kClientColumns, .doc = "One row for each client.", .run = show_clients},
     {.words = "SHOW SERVERS", .columns = kClientColumns, .doc = "One row for each connection to PostgreSQL.", .run = show_servers},
-    {.words = "SHOW SOCKETS", .columns = kSocketColumns, .doc = "Clients and servers together.", .run = show_sockets},
-    {.words = "SHOW ACTIVE_SOCKETS", .columns = kSocketColumns, .doc = "Those of them that are at work.", .run = show_active_sockets},
+    {.words = "SHOW SOCKETS", .columns = kSocketColumns, .doc = "Clients and servers together.", .differs = "The seven columns on buffers are 0: a connection has no buffer between two messages.", .run = show_sockets},
+    {.words = "SHOW ACTIVE_SOCKETS", .columns = kSocketColumns, .doc = "Those of them that are at work.", .differs = "The seven columns on buffers are 0: a connection has no buffer between two messages.", .run = show_active_sockets},
     {.words = "SHOW POOLS", .columns = kPoolColumns, .doc = "One row for each (database, user), summed over its nodes.", .run = show_pools},
     {.words = "SHOW PEERS", .columns = kPeerColumns, .doc = "The lines of [peers].", .run = show_peers},
     {.words = "SHOW PEER_POOLS", .columns = kPeerPoolColumns, .doc = "Connections that pass cancel requests on to peers.", .run = show_peer_pools},
@@ -30,16 +31,18 @@ constexpr Command kCommands[] = {
     {.words = "SHOW STATS_AVERAGES", .columns = kStatsAveragesColumns, .doc = "The averages alone.", .run = show_stats_averages},
     {.words = "SHOW TOTALS", .columns = kTotalsColumns, .doc = "All databases together.", .run = show_totals},
     {.words = "SHOW LISTS", .columns = kListsColumns, .doc = "How many there are of what.", .run = show_lists},
-    {.words = "SHOW CONFIG", .columns = kConfigColumns, .doc = "All settings, their defaults, and whether SET and RELOAD can change them.", .run = show_config},
+    {.words = "SHOW CONFIG", .columns = kConfigColumns, .doc = "All settings, their defaults, and whether SET and RELOAD can change them.", .differs = "There are more rows: pgweir's own settings.", .run = show_config},
     {.words = "SHOW STATE", .columns = kKeyValueColumns, .doc = "Whether the pooler is paused.", .run = show_state},
     {.words = "SHOW VERSION", .columns = kVersionColumns, .doc = "The PgBouncer version whose columns these are (announce_version).", .run = show_version},
-    {.words = "SHOW MEM", .columns = kMemoryColumns, .doc = "Memory by kind of object.", .run = show_memory},
-    {.words = "SHOW DNS_HOSTS", .columns = kDnsHostColumns, .doc = "Always empty: names are resolved by the system.", .run = show_nothing},
-    {.words = "SHOW DNS_ZONES", .columns = kDnsZoneColumns, .doc = "Always empty: names are resolved by the system.", .run = show_nothing},
-    {.words = "SHOW NODES", .columns = kNodeColumns, .doc = "One row for each node of each database that is in use: role, LSN, lag now and over minutes, connections, and why it gets no reads.", .run = show_nodes},
-    {.words = "SHOW ROUTING", .columns = kRoutingColumns, .doc = "Units by database, where they went, and why.", .run = show_routing},
-    {.words = "SHOW PGWEIR", .columns = kKeyValueColumns, .doc = "pgweir's own version and state.", .run = show_pgweir},
-    {.words = "EXPLAIN ROUTE", .arguments = "<sql>", .columns = kExplainColumns, .doc = "Where that statement would go now in each database that is split, and why.", .run = explain_route},
+    {.words = "SHOW MEM", .columns = kMemoryColumns, .doc = "Memory by kind of object.", .differs = "The rows are pgweir's own kinds of objects.", .run = show_memory},
+    {.words = "SHOW DNS_HOSTS", .columns = kDnsHostColumns, .doc = "Always empty: names are resolved by the system.", .differs = "It is always empty: names are resolved by the system.", .run = show_nothing},
+    {.words = "SHOW DNS_ZONES", .columns = kDnsZoneColumns, .doc = "Always empty: names are resolved by the system.", .differs = "It is always empty: names are resolved by the system.", .run = show_nothing},
+    {.words = "SHOW FDS", .access = kAdmin, .doc = "Refused: sockets are not handed to another process.", .refused = true,
+     .differs = "It is refused. It hands all sockets to a new process that was started with `-R`; `so_reuseport` and `[peers]` restart without a failed query instead.", .run = refuse_fds},
+    {.words = "SHOW NODES", .columns = kNodeColumns, .doc = "One row for each node of each database that is in use: role, LSN, lag now and over minutes, connections, and why it gets no reads.", .of_pgbouncer = false, .run = show_nodes},
+    {.words = "SHOW ROUTING", .columns = kRoutingColumns, .doc = "Units by database, where they went, and why.", .of_pgbouncer = false, .run = show_routing},
+    {.words = "SHOW PGWEIR", .columns = kKeyValueColumns, .doc = "pgweir's own version and state.", .of_pgbouncer = false, .run = show_pgweir},
+    {.words = "EXPLAIN ROUTE", .arguments = "<sql>", .columns = kExplainColumns, .doc = "Where that statement would go now in each database that is split, and why.", .of_pgbouncer = false, .run = explain_route},
     {.words = "SHOW CLIENT_ENCODING", .columns = kClientEncodingColumns, .run = show_fixed},
     {.words = "SHOW DEFAULT_TRANSACTION_ISOLATION", .columns = kIsolationColumns, .run = show_fixed},
     {.words = "SHOW STANDARD_CONFORMING_STRINGS", .columns = kStandardStringsColumns, .run = show_fixed},
@@ -47,7 +50,9 @@ constexpr Command kCommands[] = {
     {.words = "SHOW TIMEZONE", .columns = kTimeZoneColumns, .run = show_fixed},
     {.words = "RELOAD", .access = kAdmin, .doc = "Reads the configuration and auth_file anew; a bad file changes nothing.", .verb = Verb::reload, .run = give_order},
     {.words = "PAUSE", .arguments = "[db]", .access = kAdmin, .doc = "Lets no new work begin and answers once all servers are free and closed.", .verb = Verb::pause, .run = give_order},
-    {.words = "RESUME", .arguments = "[db]", .access = kAdmin, .doc = "Ends a PAUSE or KILL.", .verb = Verb::resume, .run = give_order},
+    {.words = "SUSPEND", .access = kAdmin, .doc = "Reads nothing more of clients and servers, and answers once what they were sent has gone out; `suspend_timeout` closes those who don't take it.",
+     .differs = "Who connects meanwhile is let in and then waits as all others, so that a new console can say RESUME.", .verb = Verb::suspend, .run = give_order},
+    {.words = "RESUME", .arguments = "[db]", .access = kAdmin, .doc = "Ends a PAUSE, KILL or SUSPEND.", .verb = Verb::resume, .run = give_order},
     {.words = "DISABLE", .arguments = "db", .access = kAdmin, .doc = "Refuses new clients of that database.", .verb = Verb::disable, .run = give_order},
     {.words = "ENABLE", .arguments = "db", .access = kAdmin, .doc = "Accepts them again.", .verb = Verb::enable, .run = give_order},
     {.words = "RECONNECT", .arguments = "[db]", .access = kAdmin, .doc = "Replaces each server as soon as it is free.", .verb = Verb::reconnect, .run = give_order},
@@ -61,6 +66,10 @@ constexpr Command kCommands[] = {
     {.words = "SET", .arguments = "name = value", .access = kAdmin, .doc = "Changes a setting until the next RELOAD or restart.", .run = set_setting},
 };
 // clang-format on
+
+std::string name_of(const Command& command) {
+  return concat({"`", command.words, command.arguments.empty() ? "" : " ", command.arguments, "`"});
+}
 
 bool is_space(char c) noexcept { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
@@ -107,27 +116,36 @@ Result<Found> find_command(std::string_view text) {
   return Error(concat({"invalid command '", text.substr(0, kShownBytesMax), "', use SHOW HELP;"}));
 }
 
+std::string_view to_string(Type type) noexcept {
+  switch (type) {
+    case Type::int4:
+      return "int4";
+    case Type::int8:
+      return "int8";
+    case Type::numeric:
+      return "numeric";
+    case Type::text:
+      break;
+  }
+  return "text";
+}
+
+std::vector<GeneratedBlock> migration_blocks() {
+  std::string out = "| command | here |\n|---|---|\n";
+  for (const Command& command : kCommands) {
+    if (!command.of_pgbouncer) continue;
+    out += concat({"| ", name_of(command), " | ", config::migration_cell(command.differs), " |\n"});
+  }
+  return {{"migration-console", std::move(out)}};
+}
+
 std::vector<GeneratedBlock> reference_blocks() {
-  const auto type_name = [](Type type) -> std::string_view {
-    switch (type) {
-      case Type::int4:
-        return "int4";
-      case Type::int8:
-        return "int8";
-      case Type::numeric:
-        return "numeric";
-      case Type::text:
-        break;
-    }
-    return "text";
-  };
   std::string shows = "| command | who | what it says |\n|---|---|---|\n";
   std::string orders = "| command | what it does |\n|---|---|\n";
   std::string columns;
   for (const Command& command : kCommands) {
     if (command.doc.empty()) continue;
-    const std::string_view space = command.arguments.empty() ? "" : " ";
-    const std::string name = concat({"`", command.words, space, command.arguments, "`"});
+    const std::string name = name_of(command);
     if (command.access == Access::admin) {
       orders += concat({"| ", name, " | ", command.doc, " |\n"});
       continue;
@@ -138,7 +156,7 @@ std::vector<GeneratedBlock> reference_blocks() {
     for (std::size_t i = 0; i < command.columns.size(); ++i) {
       const Column& column = command.columns[i];
       columns += concat({i == 0 ? "" : ", ", "`", column.name, "`"});
-      if (column.type != Type::text) columns += concat({" ", type_name(column.type)});
+      if (column.type != Type::text) columns += concat({" ", to_string(column.type)});
     }
     columns += '\n';
   }

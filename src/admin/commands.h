@@ -20,6 +20,8 @@ enum class Access : std::uint8_t { none, stats, admin };
 /// The oids of the column types that occur.
 enum class Type : std::uint16_t { int8 = 20, int4 = 23, text = 25, numeric = 1700 };
 
+std::string_view to_string(Type type) noexcept;
+
 struct Column {
   std::string_view name;
   Type type = Type::text;
@@ -54,6 +56,9 @@ struct Command {
   Access access = Access::stats;
   std::span<const Column> columns = {};  // Empty: it gives no rows.
   std::string_view doc = {};             // Empty: kept out of SHOW HELP and the page.
+  bool refused = false;                  // Known, and answered with an error that says why.
+  bool of_pgbouncer = true;              // PgBouncer has it too.
+  std::string_view differs = {};         // What is other than there, and why; empty: nothing.
   Verb verb{};                           // Of orders.
   Result<Answer> (*run)(const Call& call) = nullptr;
 };
@@ -74,5 +79,7 @@ struct GeneratedBlock {
   std::string text;
 };
 std::vector<GeneratedBlock> reference_blocks();
+/// The console in docs/migrating-from-pgbouncer.md.
+std::vector<GeneratedBlock> migration_blocks();
 
 }  // namespace pgweir::admin

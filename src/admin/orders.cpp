@@ -47,6 +47,7 @@ enum class Argument : std::uint8_t { none, database_or_all, database, client };
 Argument argument_of(Verb verb) noexcept {
   switch (verb) {
     case Verb::reload:
+    case Verb::suspend:
     case Verb::shutdown:
     case Verb::shutdown_wait_for_servers:
     case Verb::shutdown_wait_for_clients:
@@ -176,6 +177,12 @@ Result<Answer> show_help(const Call&) {
         concat({"\n\t", command.words, command.arguments.empty() ? "" : " ", command.arguments});
   }
   return answer;
+}
+
+Result<Answer> refuse_fds(const Call&) {
+  return Error("0A000",
+               "SHOW FDS is not supported: sockets are not handed over, restart with so_reuseport "
+               "and peers instead");
 }
 
 Result<Answer> show_fixed(const Call& call) {

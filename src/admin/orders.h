@@ -9,6 +9,8 @@ namespace pgweir::admin {
 Result<Answer> give_order(const Call& call);
 Result<Answer> set_setting(const Call& call);
 Result<Answer> show_help(const Call& call);
+/// SHOW FDS: nobody takes our sockets over.
+Result<Answer> refuse_fds(const Call& call);
 /// The answer to SHOW of a parameter that every PostgreSQL connection has.
 Result<Answer> show_fixed(const Call& call);
 

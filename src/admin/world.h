@@ -168,6 +168,7 @@ struct ExplainRow {
 enum class Verb : std::uint8_t {
   reload,
   pause,
+  suspend,
   resume,
   kill,
   kill_client,

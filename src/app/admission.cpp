@@ -139,6 +139,7 @@ std::string Pooler::Impl::too_many_clients(const DatabaseEntry& database,
 void Pooler::Impl::logged_in(session::ClientSession& session, auth::Credentials credentials) {
   Client& client = entry(session);
   PoolEntry& pool = *client.pool_entry;
+  if (suspended_) session.suspend(true);
   const bool first = !std::exchange(pool.used, true);
   // What this client proved is good for servers of its own name only.
   const bool more_is_known =

@@ -10,6 +10,9 @@ namespace {
 /// How exact the time-outs of idle and busy clients are; they are looked for only when one is set.
 constexpr Duration kClientLook = std::chrono::milliseconds(500);
 
+/// How soon after its transaction a client is closed for server_fast_close.
+constexpr Duration kFastCloseLook = std::chrono::milliseconds(100);
+
 std::string stats_text(const stats::Counters& mean) {
   const auto number = [](auto value) { return std::to_string(value); };
   const auto us = [](Duration time) { return std::to_string(time.count()); };
@@ -39,12 +42,11 @@ std::string stats_text(const stats::Counters& mean) {
 
 void Pooler::Impl::deadlines() {
   next_deadline_ = kNever;
-  for (const auto& [name, database] : databases_) {
-    for (const auto& pool : database->pools) pool_deadlines(*pool);
+  if (suspended_) {  // Nobody can be late while nobody is listened to.
+    close_what_is_not_flushed();
+    return roll_statistics();
   }
-  for (const auto& database : removed_databases_) {
-    for (const auto& pool : database->pools) pool_deadlines(*pool);
-  }
+  for (PoolEntry* pool : every_pool()) pool_deadlines(*pool);
   login_deadlines();
   client_deadlines();
   roll_statistics();
@@ -58,6 +60,7 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
     client.session.close(Error("57P03", "query_wait_timeout"));
   }
   tell_waiters(pool);
+  if (settings_->server_fast_close) close_fast(pool);
   while (const pool::Expired expired = seats.next_expired(now()))
     close_server(static_cast<Server&>(*expired.seat), expired.why);
   // A pool without clients keeps its servers only when its user is forced: others would have no
@@ -69,6 +72,20 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
   }
   if (seats.waiting() > 0 || !pool.welcoming.empty()) wants_pump(pool);
   lower(seats.next_deadline(now()));
+}
+
+/// In session pooling a server that is to be replaced would stay until its client leaves: the client
+/// is closed instead, between two transactions.
+void Pooler::Impl::close_fast(PoolEntry& pool) {
+  if (pool.context.mode != config::PoolMode::session) return;
+  each_server(pool, [&](Server& server) {
+    if (!server.close_needed || server.gone || server.seat_place() != pool::Place::active) return;
+    session::ClientSession* client = server.session.client();
+    if (!client) return;
+    if (client->busy() || client->in_transaction())
+      return lower(now() + kFastCloseLook);  // Its transaction is not interrupted.
+    client->close(Error("57P01", "database configuration changed"));
+  });
 }
 
 /// The queue is in order of time: whoever is not due yet ends the walk.

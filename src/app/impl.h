@@ -123,6 +123,11 @@ class Pooler::Impl final : public session::Hub,
   void reap();
   void close_tcp_if_due();
   void finish_if_done();
+  /// Whether there is something left for a round of this turn.
+  bool work_left() const noexcept {
+    if (!ready_.empty() || !departed_.empty()) return true;
+    return !suspended_ && !(released_.empty() && wanting_.empty() && pump_.empty());
+  }
   void lower(Time deadline) noexcept {
     if (deadline < next_deadline_) next_deadline_ = deadline;
   }
@@ -216,6 +221,7 @@ class Pooler::Impl final : public session::Hub,
   void login_deadlines();
   bool clients_have_deadlines() const noexcept;
   void client_deadlines();
+  void close_fast(PoolEntry& pool);
   void roll_statistics();
 
   // orders.cpp
@@ -223,12 +229,17 @@ class Pooler::Impl final : public session::Hub,
   void pause(DatabaseEntry& database);
   void resume(DatabaseEntry& database);
   void kill(DatabaseEntry& database);
+  void resume_all();
+  void suspend();
+  void end_suspension();
+  bool flushed() const noexcept;
+  void close_what_is_not_flushed();
+  std::vector<PoolEntry*> every_pool() const;
   void begin_shutdown(Shutdown how);
   void leave_tcp();
   bool somebody_logs_in_over_tcp() const noexcept;
 
   Parts parts_;
-  std::string path_;
   std::shared_ptr<const config::Settings> settings_;
   auth::ServerSecret secret_;
   auth::SaltedPasswordCache salted_passwords_;
@@ -259,6 +270,8 @@ class Pooler::Impl final : public session::Hub,
   bool said_what_is_not_kept_ = false;
   bool said_auth_query_ = false;
   bool paused_ = false;  ///< all databases, by PAUSE without a name
+  bool suspended_ = false;
+  Time suspend_until_ = kNever;  ///< who has not taken what it was sent by then is closed
 
   std::vector<std::unique_ptr<io::Listener>> tcp_listeners_;
   Time tcp_closes_at_ = kNever;  ///< during a shutdown: newcomers are turned away already

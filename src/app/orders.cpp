@@ -27,11 +27,18 @@ Status ConsoleWorld::check(const admin::Order& order) const {
     return Error(concat({"no such database: ", order.database}));
   switch (order.verb) {
     case Verb::pause:
-      if (!database && impl_.paused_) return Error("already suspended/paused");
+      if (impl_.suspended_ || (!database && impl_.paused_))
+        return Error("already suspended/paused");
+      return {};
+    case Verb::suspend:
+      if (impl_.suspended_ || impl_.paused_) return Error("already suspended/paused");
+      for (const auto& [name, each] : impl_.databases_) {
+        if (each->paused) return Error("cannot suspend with paused databases");
+      }
       return {};
     case Verb::resume:
       if (impl_.shutting_down_) return Error("pooler is shutting down");
-      if (!database && !impl_.paused_) {
+      if (!database && !impl_.paused_ && !impl_.suspended_) {
         // Databases that were paused one by one are resumed together, too.
         for (const auto& [name, each] : impl_.databases_) {
           if (each->paused) return {};
@@ -48,8 +55,10 @@ Status ConsoleWorld::check(const admin::Order& order) const {
     case Verb::shutdown_wait_for_clients:
       if (impl_.shutting_down_) return Error("already shutting down");
       return {};
-    case Verb::reload:
     case Verb::kill:
+      if (impl_.suspended_) return Error("already suspended/paused");
+      return {};
+    case Verb::reload:
     case Verb::disable:
     case Verb::enable:
     case Verb::reconnect:
@@ -101,8 +110,11 @@ void ConsoleWorld::carry_out(const admin::Order& order, Status& how) {
       return each([&](DatabaseEntry& one) { impl_.pause(one); });
     case Verb::resume:
       impl_.log().log(concat({"RESUME command issued: ", named}));
-      if (!database) impl_.paused_ = false;
-      return each([&](DatabaseEntry& one) { impl_.resume(one); });
+      if (!database) return impl_.resume_all();
+      return impl_.resume(*database);
+    case Verb::suspend:
+      impl_.log().log("SUSPEND command issued");
+      return impl_.suspend();
     case Verb::kill:
       impl_.log().log(concat({"KILL command issued: ", named}));
       if (!database) impl_.paused_ = true;
@@ -143,6 +155,8 @@ bool ConsoleWorld::done(const admin::Order& order) const {
   switch (order.verb) {
     case Verb::pause:
       return !impl_.servers_left(database);
+    case Verb::suspend:
+      return !impl_.suspended_ || impl_.flushed();
     case Verb::wait_close: {
       bool left = false;
       for (const auto& [id, server] : impl_.servers_) {
@@ -191,18 +205,20 @@ void ConsoleWorld::forget(admin::ConsoleSession& asker) noexcept {
       continue;
     }
     const admin::Order order = waiting_[i].order;
-    const bool undo = waiting_[i].begun && order.verb == Verb::pause;
-    if (waiting_[i].begun || order.verb == Verb::pause || order.verb == Verb::wait_close) {
+    const bool halts = order.verb == Verb::pause || order.verb == Verb::suspend;
+    const bool undo = waiting_[i].begun && halts;
+    if (waiting_[i].begun || halts || order.verb == Verb::wait_close) {
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       waiting_[i].asker = nullptr;
       ++i;
     }
     if (!undo) continue;
-    if (DatabaseEntry* database = impl_.find_database(order.database)) impl_.resume(*database);
-    if (!order.database.empty()) continue;
-    impl_.paused_ = false;
-    for (const auto& [name, database] : impl_.databases_) impl_.resume(*database);
+    if (order.database.empty()) {
+      impl_.resume_all();
+    } else if (DatabaseEntry* database = impl_.find_database(order.database)) {
+      impl_.resume(*database);
+    }
   }
 }
 
@@ -241,6 +257,100 @@ void Pooler::Impl::resume(DatabaseEntry& database) {
     route_waiters_again(*pool);
   }
   lower(now());
+}
+
+void Pooler::Impl::resume_all() {
+  end_suspension();
+  paused_ = false;
+  for (const auto& [name, database] : databases_) resume(*database);
+}
+
+/// Clients that are still logging in go on with that, as far as they get without a server: one of
+/// them may be the console that will say RESUME. The others are suspended then. Servers that log in
+/// are not handed out.
+void Pooler::Impl::suspend() {
+  suspended_ = true;
+  suspend_until_ = settings_->suspend_timeout > Duration{} ? now() + settings_->suspend_timeout
+                                                           : kNever;
+  lower(suspend_until_);
+  for (Client* client = all_clients_.front(); client;
+       client = List<Client, &Client::all_hook>::next(*client)) {
+    switch (client->session.state()) {
+      case session::ClientState::startup:
+      case session::ClientState::authenticating:
+      case session::ClientState::welcoming:
+      case session::ClientState::console:
+      case session::ClientState::closed:
+        break;
+      case session::ClientState::idle:
+      case session::ClientState::collecting:
+      case session::ClientState::waiting:
+      case session::ClientState::active:
+        client->session.suspend(true);
+        break;
+    }
+  }
+  for (const PoolEntry* pool : every_pool()) {
+    each_server(*pool, [](Server& server) {
+      if (server.ever_idle) server.session.suspend(true);
+    });
+  }
+}
+
+void Pooler::Impl::end_suspension() {
+  if (!std::exchange(suspended_, false)) return;
+  suspend_until_ = kNever;
+  for (Client* client = all_clients_.front(); client;
+       client = List<Client, &Client::all_hook>::next(*client)) {
+    client->session.suspend(false);
+  }
+  for (const PoolEntry* pool : every_pool())
+    each_server(*pool, [](Server& server) { server.session.suspend(false); });
+  lower(now());
+}
+
+/// Whether every peer has taken what it was sent.
+bool Pooler::Impl::flushed() const noexcept {
+  const auto behind = [](const auto& session) {
+    return session.transport() && session.transport()->congested();
+  };
+  for (const Client* client = all_clients_.front(); client;
+       client = List<Client, &Client::all_hook>::next(*client)) {
+    if (!client->is_console && behind(client->session)) return false;
+  }
+  return std::none_of(servers_.begin(), servers_.end(), [&](const auto& server) {
+    return !server.second->gone && behind(server.second->session);
+  });
+}
+
+void Pooler::Impl::close_what_is_not_flushed() {
+  if (now() < suspend_until_) return lower(suspend_until_);
+  suspend_until_ = kNever;
+  for (Client* client = all_clients_.front(); client;) {
+    Client& each = *client;
+    client = List<Client, &Client::all_hook>::next(each);
+    const io::Transport* transport = each.session.transport();
+    if (!each.is_console && transport && transport->congested())
+      each.session.close(Error("57P01", "suspend_timeout"));
+  }
+  for (const PoolEntry* pool : every_pool()) {
+    each_server(*pool, [&](Server& server) {
+      const io::Transport* transport = server.session.transport();
+      if (!server.gone && transport && transport->congested())
+        close_server(server, "suspend_timeout");
+    });
+  }
+}
+
+std::vector<PoolEntry*> Pooler::Impl::every_pool() const {
+  std::vector<PoolEntry*> pools;
+  for (const auto& [name, database] : databases_) {
+    for (const auto& pool : database->pools) pools.push_back(pool.get());
+  }
+  for (const auto& database : removed_databases_) {
+    for (const auto& pool : database->pools) pools.push_back(pool.get());
+  }
+  return pools;
 }
 
 void Pooler::Impl::kill(DatabaseEntry& database) {
@@ -283,6 +393,7 @@ bool Pooler::Impl::somebody_logs_in_over_tcp() const noexcept {
 }
 
 void Pooler::Impl::begin_shutdown(Shutdown how) {
+  end_suspension();  // Nobody could come to an end.
   shutting_down_ = how;
   switch (how) {
     case Shutdown::now:

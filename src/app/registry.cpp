@@ -23,7 +23,6 @@ std::vector<std::string> names_in(const std::string& comma_list) {
 // -------------------------------------------------------------------------------------------------------
 
 Status Pooler::Impl::configure(const std::string& path) {
-  path_ = path;
   Result<config::Settings> settings = config::load(parts_.files, path);
   if (!settings) return settings.error();
   Result<auth::Users> users = read_userlist(*settings);
@@ -44,7 +43,7 @@ Result<auth::Users> Pooler::Impl::read_userlist(const config::Settings& settings
 }
 
 Status Pooler::Impl::reload() {
-  Result<config::Settings> settings = config::load(parts_.files, path_);
+  Result<config::Settings> settings = config::load(parts_.files, settings_->conffile);
   if (!settings) {
     log().error(concat({"reload failed, the old configuration stays: ", settings.error().text()}));
     return settings.error();

@@ -310,6 +310,7 @@ void Pooler::Impl::close_idle(PoolEntry& pool, std::string_view why) {
 
 void Pooler::Impl::retire_servers(PoolEntry& pool, std::string_view why) {
   each_server(pool, [&](Server& server) { server.close_needed = true; });
+  if (settings_->server_fast_close) lower(now());
   close_idle(pool, why);
 }
 

@@ -29,13 +29,11 @@ Time Pooler::Impl::turn() noexcept {
     cluster->turn(at);
     if (cluster->take_change()) cluster_changed(*cluster);
   }
-  if (!parked_.empty()) route_parked();
-  for (int round = 0; round < kRoundsMax; ++round) {
-    if (ready_.empty() && departed_.empty() && released_.empty() && wanting_.empty() &&
-        pump_.empty())
-      break;
+  if (!parked_.empty() && !suspended_) route_parked();
+  for (int round = 0; round < kRoundsMax && work_left(); ++round) {
     run_ready();
     see_departed();
+    if (suspended_) continue;
     hand_out_released();
     route_wanting();
     pump_all();
@@ -50,22 +48,23 @@ Time Pooler::Impl::turn() noexcept {
   if (world_.busy())
     world_.turn();  // The last server that a pause waits for may have gone just now.
   finish_if_done();
-  if (!ready_.empty() || !departed_.empty() || !released_.empty() || !wanting_.empty() ||
-      !pump_.empty())
-    return at;
-  return std::min(next, next_deadline_);
+  return work_left() ? at : std::min(next, next_deadline_);
 }
 
 void Pooler::Impl::carry_out_requests() {
   if (std::exchange(reload_requested_, false)) (void)reload();
   if (pause_requested_ && !shutting_down_) {
-    if (*pause_requested_)
+    if (!*pause_requested_) {
+      log().log(suspended_ ? "got SIGUSR2, continuing from SUSPEND"
+                           : "got SIGUSR2, continuing from PAUSE");
+      resume_all();
+    } else if (suspended_) {
+      log().log("got SIGUSR1, but already paused/suspended");
+    } else {
       log().log("got SIGUSR1, pausing all activity");
-    else
-      log().log("got SIGUSR2, continuing from PAUSE");
-    paused_ = *pause_requested_;
-    for (const auto& [name, database] : databases_)
-      *pause_requested_ ? pause(*database) : resume(*database);
+      paused_ = true;
+      for (const auto& [name, database] : databases_) pause(*database);
+    }
   } else if (pause_requested_ && !*pause_requested_) {
     log().log("got SIGUSR2 while shutting down, ignoring");
   }

@@ -251,7 +251,7 @@ admin::Lists ConsoleWorld::lists() const {
 
 std::vector<admin::PeerPoolRow> ConsoleWorld::peer_pools() const { return impl_.peers_.rows(); }
 
-admin::State ConsoleWorld::state() const { return {.paused = impl_.paused_, .suspended = false}; }
+admin::State ConsoleWorld::state() const { return {.paused = impl_.paused_, .suspended = impl_.suspended_}; }
 
 std::vector<admin::MemoryRow> ConsoleWorld::memory() const {
   const auto row = [](std::string_view name, std::size_t size, std::size_t used) {
@@ -339,7 +339,7 @@ std::vector<std::pair<std::string, std::string>> ConsoleWorld::facts() const {
       std::chrono::duration_cast<std::chrono::seconds>(impl_.now() - impl_.started_at_).count();
   return {{"version", "pgweir " PGWEIR_VERSION},
           {"uptime_seconds", std::to_string(uptime)},
-          {"config_file", impl_.path_},
+          {"config_file", impl_.settings_->conffile},
           {"clusters", std::to_string(impl_.clusters_.size())},
           {"token_store", impl_.others_write_too() ? concat({"local: ", kNotKept}) : "local"},
           {"cancel_requests_under_way", std::to_string(impl_.canceller_.under_way())}};

@@ -35,11 +35,13 @@ std::string scope_of(const Row& row) {
   return scope;
 }
 
-std::string settings_rows_of(Origin origin, Effect effect) {
+bool is_pgbouncers(Origin origin) noexcept { return origin != Origin::pgweir; }
+
+std::string settings_rows_of(bool of_pgbouncer, Effect effect) {
   std::string out =
       "| setting | default | also per | change by | meaning |\n|---|---|---|---|---|\n";
   for (const Row& row : setting_rows()) {
-    if (row.origin != origin || row.effect != effect) continue;
+    if (is_pgbouncers(row.origin) != of_pgbouncer || row.effect != effect) continue;
     out +=
         concat({"| `", row.name, "` | ", code(row.fallback), " | ", scope_of(row), " | ",
                 row.reload == Reload::live ? "reload" : "restart", " | ", cell(row.doc), " |\n"});
@@ -67,6 +69,60 @@ std::string option_rows(std::span<const Option<Line>> options) {
   return out;
 }
 
+constexpr std::string_view kWithoutEffect = "It is read and shown, and has no effect in this version.";
+
+/// An option that is named as a setting does what the setting does, or nothing as well.
+template <class Line>
+std::string_view differs_of(const Option<Line>& option) noexcept {
+  if (!option.differs.empty()) return option.differs;
+  const Row* setting = find_row(option.name);
+  if (!setting || option.doc.find("As the setting") == std::string_view::npos) return {};
+  if (!setting->differs.empty()) return setting->differs;
+  return setting->effect == Effect::none ? kWithoutEffect : std::string_view();
+}
+
+std::string migration_settings() {
+  std::string out = "| setting | default | change by | here |\n|---|---|---|---|\n";
+  for (const Row& row : setting_rows()) {
+    if (row.origin != Origin::pgbouncer) continue;
+    std::string differs(row.differs);
+    if (row.effect == Effect::none) differs += concat({differs.empty() ? "" : " ", kWithoutEffect});
+    out += concat({"| `", row.name, "` | ", code(row.fallback), " | ",
+                   row.reload == Reload::live ? "reload" : "restart", " | ",
+                   migration_cell(differs), " |\n"});
+  }
+  return out;
+}
+
+template <class Line>
+std::string migration_options(std::string_view section, std::span<const Option<Line>> options) {
+  std::string out;
+  for (const Option<Line>& option : options) {
+    if (option.origin == Origin::pgbouncer)
+      out += concat({"| `[", section, "]` | `", option.name, "` | ",
+                     migration_cell(differs_of(option)), " |\n"});
+  }
+  return out;
+}
+
+std::string migration_later() {
+  std::string out = "| name | where |\n|---|---|\n";
+  for (const Row& row : setting_rows()) {
+    if (row.origin != Origin::later) continue;
+    out += concat({"| `", row.name, "` | setting",
+                   row.effect == Effect::none ? ", without effect" : "", " |\n"});
+  }
+  for (const auto& option : database_options()) {
+    if (option.origin == Origin::later)
+      out += concat({"| `", option.name, "` | option of `[databases]` |\n"});
+  }
+  for (const auto& option : user_options()) {
+    if (option.origin == Origin::later)
+      out += concat({"| `", option.name, "` | option of `[users]` |\n"});
+  }
+  return out;
+}
+
 constexpr std::string_view kSampleHead =
     R"(;; A configuration of pgweir. It is read as PgBouncer reads its own: a pgbouncer.ini works here as it is.
 ;; What is commented out shows the default.
@@ -90,12 +146,27 @@ constexpr std::string_view kSampleHead =
 
 std::vector<GeneratedBlock> reference_blocks() {
   return {
-      {"settings-pgweir", settings_rows_of(Origin::pgweir, Effect::full)},
-      {"settings-pgbouncer", settings_rows_of(Origin::pgbouncer, Effect::full)},
+      {"settings-pgweir", settings_rows_of(false, Effect::full)},
+      {"settings-pgbouncer", settings_rows_of(true, Effect::full)},
       {"settings-without-effect", settings_without_effect()},
       {"database-options", option_rows(database_options())},
       {"user-options", option_rows(user_options())},
       {"peer-options", option_rows(peer_options())},
+  };
+}
+
+std::string migration_cell(std::string_view differs) {
+  return differs.empty() ? "same" : concat({"different: ", cell(differs)});
+}
+
+std::vector<GeneratedBlock> migration_blocks() {
+  return {
+      {"migration-settings", migration_settings()},
+      {"migration-options", concat({"| section | option | here |\n|---|---|---|\n",
+                                    migration_options("databases", database_options()),
+                                    migration_options("users", user_options()),
+                                    migration_options("peers", peer_options())})},
+      {"migration-later", migration_later()},
   };
 }
 

@@ -14,7 +14,8 @@
 namespace pgweir::config {
 
 enum class Reload : std::uint8_t { live, restart };
-enum class Origin : std::uint8_t { pgbouncer, pgweir };
+/// `later`: of PgBouncer versions after the one whose interface this is (1.25.2).
+enum class Origin : std::uint8_t { pgbouncer, later, pgweir };
 enum class Effect : std::uint8_t { full, none };
 
 /// One setting of [pgbouncer].
@@ -29,6 +30,8 @@ struct Row {
   std::string_view doc;
   /// Values that the simulator draws from; empty: it keeps the default.
   std::string_view sim = {};
+  /// What is other than in PgBouncer, and why; empty: nothing.
+  std::string_view differs = {};
 
   Status (*set)(const Row& row, Settings& settings, std::string_view text) = nullptr;
   std::string (*get)(const Settings& settings) = nullptr;
@@ -42,6 +45,7 @@ struct Option {
   std::string_view doc;
   Origin origin = Origin::pgbouncer;
   Limits limits = {};
+  std::string_view differs = {};  ///< as in Row
   Status (*set)(const Option& option, Line& line, std::string_view text) = nullptr;
 };
 
@@ -62,6 +66,10 @@ struct GeneratedBlock {
 
 /// The tables of docs/configuration.md.
 std::vector<GeneratedBlock> reference_blocks();
+/// The settings and options in docs/migrating-from-pgbouncer.md.
+std::vector<GeneratedBlock> migration_blocks();
+/// "same", or "different: " and why; one cell of those tables.
+std::string migration_cell(std::string_view differs);
 /// etc/pgweir.ini, whole.
 std::string sample_file();
 

@@ -59,7 +59,7 @@ void ClientSession::on_bytes(Bytes bytes) noexcept {
 
 /// Works on the loop's buffer itself as long as nothing is kept, and keeps what could not be done.
 void ClientSession::take(Bytes bytes) {
-  if (input_.empty()) {
+  if (input_.empty() && !suspended_) {
     working_ = true;
     const std::size_t used = work_on(bytes);
     working_ = false;
@@ -76,7 +76,7 @@ void ClientSession::take(Bytes bytes) {
 /// Goes on with what is kept. Called from within itself it only sees to it that the outer call looks again.
 void ClientSession::work() {
   again_ = true;
-  if (working_) return;
+  if (working_ || suspended_) return;
   working_ = true;
   while (again_ && state_ != ClientState::closed && !input_.empty()) {
     again_ = false;
@@ -120,7 +120,14 @@ void ClientSession::regulate() {
   const bool pause = input_.size() > kStalledInputMax && !starving_;
   if (pause == paused_) return;
   paused_ = pause;
-  transport_->pause(pause);
+  transport_->pause(pause || suspended_);
+}
+
+void ClientSession::suspend(bool on) {
+  if (state_ == ClientState::closed || suspended_ == on) return;
+  suspended_ = on;
+  transport_->pause(paused_ || suspended_);
+  if (!on) hub_.wants_turn(*this);
 }
 
 void ClientSession::on_turn() {
@@ -133,6 +140,7 @@ void ClientSession::on_turn() {
     work();
     return regulate();
   }
+  if (suspended_) return;
   if (run_again_) {
     run_again();
   } else if (leaving_) {

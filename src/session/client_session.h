@@ -55,6 +55,8 @@ class ClientSession final : public io::TransportUser {
   void close(const Error& why);
   /// A cancel request came while the client waits for a server: its unit gets 57014 and the client stays.
   void cancel_waiting();
+  /// SUSPEND of the console: nothing more of the client is read, and what it has sent already waits.
+  void suspend(bool on);
   /// State waiting: a NOTICE, so that a person who watches knows why nothing happens.
   void tell(std::string_view notice);
 
@@ -292,6 +294,7 @@ class ClientSession final : public io::TransportUser {
   bool unit_failed_ = false;
   bool cancel_asked_ = false;
   bool paused_ = false;
+  bool suspended_ = false;
   bool mirrored_pause_ = false;       ///< the server is paused because our peer is slow
   bool may_commit_ = false;           ///< something in flight may commit and then fail
   bool several_in_flight_ = false;    ///< a simple query of several statements

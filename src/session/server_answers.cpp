@@ -32,6 +32,10 @@ bool seen_whole(char type) noexcept {
 }  // namespace
 
 void ServerSession::on_bytes(Bytes bytes) noexcept {
+  if (suspended_) {
+    came_while_suspended_ += bytes;
+    return;
+  }
   while (state_ != ServerState::closed) {
     if (begins_with_row(bytes)) pass_rows(bytes);
     const std::optional<protocol::Slice> slice = framer_.next(bytes);

@@ -155,7 +155,7 @@ void ServerSession::unbind(Leave how) {
     return close(Error("08006", "client disconnect while server was not ready"));
   }
   if (doubtful_) return close(Error("08006", "a statement that was prepared there is gone"));
-  transport_->pause(false);
+  pause(false);
   if (how == Leave::clean) {
     enter(ServerEvent::unbound);
     return became_idle();
@@ -186,6 +186,13 @@ void ServerSession::close(const Error& why) {
   if (client_) client_->on_server_lost(*this, reason);
   client_ = nullptr;
   hub_.server_gone(*this, reason);
+}
+
+void ServerSession::suspend(bool on) {
+  if (state_ == ServerState::closed || suspended_ == on) return;
+  suspended_ = on;
+  transport_->pause(paused_ || suspended_);
+  if (!on && !came_while_suspended_.empty()) on_bytes(std::exchange(came_while_suspended_, {}));
 }
 
 void ServerSession::on_closed(const Error& why) noexcept { close(why); }

@@ -52,6 +52,9 @@ class ServerSession final : public io::TransportUser {
   /// Closes it; with a client bound to it that client loses its connection too, with `why`. server_gone() follows in the same call.
   void close(const Error& why);
 
+  /// SUSPEND of the console: nothing more is read here. What still comes is worked on when it ends.
+  void suspend(bool on);
+
   // For clients: a binding is made and undone in the turn.
   void bind(ClientSession& client);
   /// How a client leaves: nothing is left behind; session state is, so reset it first; in the middle of something, so close it.
@@ -85,7 +88,10 @@ class ServerSession final : public io::TransportUser {
   void send(Bytes message) { transport_->send(message); }
   bool congested() const noexcept { return transport_->congested(); }
   /// The client's peer takes no more: stop reading here until resume().
-  void pause(bool on) noexcept { transport_->pause(on); }
+  void pause(bool on) noexcept {
+    paused_ = on;
+    transport_->pause(paused_ || suspended_);
+  }
   /// An answer is expected for what was sent last; invented ones are given at once when nothing is owed before.
   void expect(Owed&& owed);
   void expect(Answer forwarded) {
@@ -164,6 +170,8 @@ class ServerSession final : public io::TransportUser {
   bool connected_ = false;
   bool copying_in_ = false;
   bool skipping_ = false;
+  bool paused_ = false;               ///< the client's peer takes no more
+  bool suspended_ = false;
   bool doubtful_ = false;             ///< what is prepared here is not known: for its present client only
   bool slice_forwarded_ = false;      ///< the long message under way goes to the client
   std::unique_ptr<io::Transport> transport_;
@@ -173,6 +181,7 @@ class ServerSession final : public io::TransportUser {
   Bytes run_;                         ///< bytes for the client, next to one another in the loop's buffer
   std::string partial_;               ///< a message that must be seen whole and has come in part
   std::string scratch_;
+  std::string came_while_suspended_;  ///< at most what was read already when reading ended
   SharedSettings settings_;
   SharedSettings wanted_settings_;    ///< being brought
   ServerStatements prepared_;

@@ -120,8 +120,14 @@ void Troubles::strike(Trouble trouble) {
     case Trouble::pauses:
       if (paused_) return;
       paused_ = true;
-      world_.loop.note("pause");
-      world_.pooler->pause_all();
+      if (dice_.chance(500)) {
+        world_.loop.note("suspend");
+        (void)world_.pooler->world().begin({.verb = admin::Verb::suspend, .database = "", .client_id = 0},
+                                           suspender_.emplace(world_.pooler->world(), admin::Access::admin));
+      } else {
+        world_.loop.note("pause");
+        world_.pooler->pause_all();
+      }
       world_.loop.touch();
       return later(milliseconds{5}, milliseconds{300}, [this] { resume(); });
     case Trouble::stalls:

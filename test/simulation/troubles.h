@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/console.h"
 #include "sim_world.h"
 
 namespace pgweir::sim {
@@ -23,7 +24,7 @@ enum class Trouble : std::uint8_t {
   half_open,        ///< single links go dead
   refused_logins,   ///< a replica that does not know the role
   reloads,          ///< with another size of the pools now and then
-  pauses,           ///< PAUSE, and RESUME a little later
+  pauses,           ///< PAUSE or SUSPEND, and RESUME a little later
   slow_network,     ///< small windows, small spans
   fault_places,     ///< the FAULT places of our own code
 };
@@ -54,6 +55,7 @@ class Troubles {
   std::optional<FaultPlaces> fault_places_;
   bool healed_ = false;
   bool paused_ = false;
+  std::optional<admin::ConsoleSession> suspender_;  ///< who gave the last SUSPEND
   Time settled_at_{};    ///< The primary has been back for long enough to be known again.
   bool moving_ = false;  ///< One change of the primary at a time.
 };

@@ -24,6 +24,8 @@ struct Wire {
   std::int64_t uid = -1;
   std::string sent;  ///< by the pooler
   bool closing = false;
+  bool congested = false;  ///< its peer takes nothing
+  bool paused = false;     ///< the pooler reads nothing
 
   void connected() const { user->on_connected(); }
   void say(std::string_view bytes) const {
@@ -42,8 +44,8 @@ class FakeTransport final : public io::Transport {
   explicit FakeTransport(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
   ~FakeTransport() override { wire_->user = nullptr; }
   void send(Bytes bytes) noexcept override { wire_->sent += bytes; }
-  bool congested() const noexcept override { return false; }
-  void pause(bool) noexcept override {}
+  bool congested() const noexcept override { return wire_->congested; }
+  void pause(bool on) noexcept override { wire_->paused = on; }
   void close() noexcept override { wire_->closing = true; }
   io::Address peer() const override { return wire_->peer; }
   io::Address local() const override { return {io::Address::Kind::tcp, "127.0.0.1", 6432}; }

@@ -272,6 +272,163 @@ TEST_CASE("PAUSE is answered when the last server is gone, RESUME serves who wai
   CHECK(fresh->has("update b"));
 }
 
+TEST_CASE("SUSPEND stops reading, keeps what still comes, and RESUME goes on with it", "[pooler]") {
+  Bench b;
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  auto busy = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto idle = b.client("shop", "web");
+  b.ask(*busy, "select 'under way'");
+  REQUIRE(server->has("under way"));
+  own->take();
+  b.ask(*own, "SUSPEND");
+  CHECK(own->has("SUSPEND"));
+  CHECK(busy->paused);
+  CHECK(idle->paused);
+  CHECK(server->paused);
+  CHECK_FALSE(own->paused);
+  own->take();
+  b.ask(*own, "SHOW STATE");
+  CHECK(own->take().find(std::string("suspended\0\0\0\3yes", 16)) != std::string::npos);
+  b.ask(*own, "SUSPEND");
+  CHECK(own->take().find("already suspended/paused") != std::string::npos);
+  b.ask(*own, "PAUSE");
+  CHECK(own->take().find("already suspended/paused") != std::string::npos);
+
+  // What was read just before goes nowhere, and time does not count.
+  busy->take();
+  idle->take();
+  server->take();
+  b.answer(*server, "SELECT 1");
+  b.ask(*idle, "select 'waits'");
+  b.pass(10min);
+  CHECK(busy->sent.empty());
+  CHECK(idle->sent.empty());
+  CHECK(server->sent.empty());
+  CHECK_FALSE(busy->closing);
+
+  // A newcomer gets in, and waits as all others; a new console is served.
+  auto late = b.client("shop", "web");
+  CHECK(late->paused);
+  auto second = b.client("pgbouncer", "pgbouncer", 501);
+  CHECK(second->has("1.25.2/bouncer"));
+  second->take();
+
+  b.ask(*second, "RESUME");
+  CHECK(second->has("RESUME"));
+  CHECK(busy->has("SELECT 1"));
+  CHECK(server->has("waits"));
+  CHECK_FALSE(late->paused);
+  CHECK_FALSE(busy->paused);
+  CHECK_FALSE(server->paused);
+  b.answer(*server, "SELECT 2");
+  CHECK(idle->has("SELECT 2"));
+  second->take();
+  b.ask(*second, "RESUME");
+  CHECK(second->has("pooler is not paused/suspended"));
+}
+
+TEST_CASE("SUSPEND waits for who takes nothing, and closes them after suspend_timeout", "[pooler]") {
+  Bench b("suspend_timeout = 3\n");
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  auto slow = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto quick = b.client("shop", "web");
+  slow->congested = true;
+  own->take();
+  b.ask(*own, "SUSPEND");
+  b.pass(2900ms);
+  CHECK(own->sent.empty());
+  CHECK_FALSE(slow->closing);
+  b.pass(100ms);
+  CHECK(slow->has("suspend_timeout"));
+  CHECK(slow->closing);
+  slow->congested = false;  // Gone.
+  b.turn();
+  CHECK(own->has("SUSPEND"));
+  CHECK_FALSE(quick->closing);
+  CHECK_FALSE(server->closing);
+}
+
+TEST_CASE("a SUSPEND that its console does not wait for is undone", "[pooler]") {
+  Bench b;
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  auto slow = b.client("shop", "web");
+  b.server_logs_in();
+  slow->congested = true;
+  b.ask(*own, "SUSPEND");
+  CHECK(slow->paused);
+  own->hang_up();
+  b.turn();
+  b.pass(2s);
+  CHECK_FALSE(slow->paused);
+  auto other = b.client("pgbouncer", "pgbouncer", 501);
+  other->take();
+  b.ask(*other, "PAUSE shop");
+  other->take();
+  b.ask(*other, "SUSPEND");
+  CHECK(other->has("cannot suspend with paused databases"));
+}
+
+TEST_CASE("signals know a suspended pooler, and a shutdown ends the suspension", "[pooler]") {
+  Bench b;
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  auto client = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  b.ask(*own, "SUSPEND");
+  b.pooler.pause_all();
+  b.turn();
+  CHECK(b.log.has("got SIGUSR1, but already paused/suspended"));
+  b.pooler.resume_all();
+  b.turn();
+  CHECK(b.log.has("got SIGUSR2, continuing from SUSPEND"));
+  CHECK_FALSE(client->paused);
+  b.ask(*client, "select 1");
+  REQUIRE(server->has("select 1"));
+  b.ask(*own, "SUSPEND");
+  CHECK(server->paused);
+  b.pooler.request_shutdown(app::Shutdown::wait_for_servers);
+  b.turn();
+  CHECK_FALSE(server->paused);
+  CHECK_FALSE(b.pooler.finished());
+  b.answer(*server, "SELECT 1");
+  CHECK(b.pooler.finished());
+}
+
+TEST_CASE("server_fast_close ends a session between two transactions when its server is to go",
+          "[pooler]") {
+  for (const bool fast : {false, true}) {
+    CAPTURE(fast);
+    Bench b(fast ? "pool_mode = session\nserver_fast_close = 1\n" : "pool_mode = session\n");
+    auto own = b.client("pgbouncer", "pgbouncer", 501);
+    auto client = b.client("shop", "web");
+    auto server = b.server_logs_in();
+    b.ask(*client, "begin");
+    b.answer(*server, "BEGIN", 'T');
+    b.ask(*own, "RECONNECT");
+    b.pass(5s);
+    CHECK_FALSE(client->closing);
+    b.ask(*client, "commit");
+    CHECK_FALSE(client->closing);
+    b.answer(*server, "COMMIT");
+    b.pass(5s);
+    CHECK(client->has("database configuration changed") == fast);
+    CHECK(client->closing == fast);
+    if (fast) b.answer(*server, "DISCARD ALL");
+    CHECK(server->closing == fast);
+  }
+}
+
+TEST_CASE("RELOAD reads the file that conffile names", "[pooler]") {
+  Bench b;
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  b.files.files["other.ini"] = std::string(kIni) + "query_wait_timeout = 77\n";
+  b.ask(*own, "SET conffile = 'other.ini'");
+  b.ask(*own, "RELOAD");
+  CHECK(b.pooler.settings().query_wait_timeout == 77s);
+  CHECK(b.pooler.settings().conffile == "other.ini");
+}
+
 TEST_CASE("a bad file changes nothing, a removed database takes its clients along", "[pooler]") {
   Bench b;
   auto own = b.client("pgbouncer", "pgbouncer", 501);
