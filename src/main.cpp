@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/command_line.h"
 #include "app/pooler.h"
 #include "base/text.h"
 #include "config/settings.h"
@@ -34,21 +35,11 @@
 namespace pgweir {
 namespace {
 
-constexpr std::string_view kUsage =
-    "Usage: pgweir [OPTION]... CONFIG_FILE\n"
-    "       pgweir classify [OPTION]... [FILE]\n"
-    "\n"
-    "Pools PostgreSQL connections and sends reads to replicas.\n"
-    "\n"
-    "  -d, --daemon         run in the background (needs pidfile, and logfile or syslog)\n"
-    "  -u, --user=NAME      run as that user (beats the setting user)\n"
-    "  -q, --quiet          don't log to standard error\n"
-    "  -v, --verbose        log more; twice: still more\n"
-    "  -V, --version        say the version and end\n"
-    "  -h, --help           say this and end\n"
-    "\n"
-    "classify reads SQL and says where each statement would go; pgweir classify --help says "
-    "more.\n";
+std::vector<int> signal_numbers() {
+  std::vector<int> numbers;
+  for (const app::Signal& signal : app::signals()) numbers.push_back(signal.number);
+  return numbers;
+}
 
 struct Arguments {
   bool daemon = false;
@@ -135,7 +126,7 @@ class Service final : public io::Turner {
         network_(loop_, log_),
         prober_(loop_, resolver_),
         // Before anything listens: a signal that comes early must not be the end.
-        signals_(loop_, {SIGHUP, SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2},
+        signals_(loop_, signal_numbers(),
                  [this](int number) { on_signal(number); }),
         pooler_({loop_, network_, dialer_, prober_, random_, log_, disk_, net::own_uid()}) {
     network_.pass(std::move(passed_sockets));
@@ -286,15 +277,19 @@ int complain(std::string_view text) {
 }
 
 int run(int argc, char** argv) {
-  static const option kOptions[] = {
-      {"daemon", no_argument, nullptr, 'd'},  {"user", required_argument, nullptr, 'u'},
-      {"quiet", no_argument, nullptr, 'q'},   {"verbose", no_argument, nullptr, 'v'},
-      {"version", no_argument, nullptr, 'V'}, {"help", no_argument, nullptr, 'h'},
-      {"reboot", no_argument, nullptr, 'R'},  {nullptr, 0, nullptr, 0},
-  };
+  std::string letters;
+  std::vector<option> options;
+  for (const app::Flag& flag : app::flags()) {
+    letters += flag.letter;
+    if (!flag.argument.empty()) letters += ':';
+    options.push_back({flag.name, flag.argument.empty() ? no_argument : required_argument, nullptr,
+                       flag.letter});
+  }
+  options.push_back({nullptr, 0, nullptr, 0});
   if (argc > 1 && std::string_view(argv[1]) == "classify") return classify(argc - 2, argv + 2);
   Arguments arguments;
-  for (int letter = 0; (letter = getopt_long(argc, argv, "du:qvVhR", kOptions, nullptr)) != -1;) {
+  for (int letter = 0;
+       (letter = getopt_long(argc, argv, letters.c_str(), options.data(), nullptr)) != -1;) {
     switch (letter) {
       case 'd':
         arguments.daemon = true;
@@ -312,7 +307,7 @@ int run(int argc, char** argv) {
         print_version();
         return 0;
       case 'h':
-        std::fwrite(kUsage.data(), 1, kUsage.size(), stdout);
+        std::fputs(app::usage().c_str(), stdout);
         return 0;
       case 'R':
         return complain(

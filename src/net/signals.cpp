@@ -4,7 +4,7 @@
 
 namespace pgweir::net {
 
-Signals::Signals(Loop& loop, std::initializer_list<int> signals, Handler handler)
+Signals::Signals(Loop& loop, const std::vector<int>& signals, Handler handler)
     : handler_(std::move(handler)) {
   for (const int signal : signals) {
     auto watched = make_handle<uv_signal_t>(

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <vector>
 
 #include "net/handle.h"
@@ -15,7 +14,7 @@ class Signals {
  public:
   using Handler = std::function<void(int signal)>;
 
-  Signals(Loop& loop, std::initializer_list<int> signals, Handler handler);
+  Signals(Loop& loop, const std::vector<int>& signals, Handler handler);
 
  private:
   Handler handler_;

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import pathlib
 import re
 import subprocess
 
@@ -15,36 +16,22 @@ import wire
 from cluster import HOST, clean_environment, run_as, wait_for
 from wire import Wire, connected, simple
 
-SOCKET_COLUMNS = ("type user database replication state addr port local_addr local_port connect_time request_time wait wait_us "
-                  "close_needed ptr link remote_pid tls application_name prepared_statements id")
-TOTALS = "server_assignment_count xact_count query_count {received} {sent} xact_time query_time wait_time {parses} bind_count"
-COLUMNS = {
-    "CLIENTS": SOCKET_COLUMNS,
-    "SERVERS": SOCKET_COLUMNS,
-    "POOLS": "database user cl_active cl_waiting cl_active_cancel_req cl_waiting_cancel_req sv_active sv_active_cancel sv_being_canceled "
-             "sv_idle sv_used sv_tested sv_login maxwait maxwait_us pool_mode load_balance_hosts",
-    "DATABASES": "name host port database force_user pool_size min_pool_size reserve_pool_size server_lifetime pool_mode load_balance_hosts "
-                 "max_connections current_connections max_client_connections current_client_connections paused disabled",
-    "USERS": "name pool_size reserve_pool_size pool_mode max_user_connections current_connections max_user_client_connections "
-             "current_client_connections",
-    "STATS": "database total_server_assignment_count total_xact_count total_query_count total_received total_sent total_xact_time "
-             "total_query_time total_wait_time total_client_parse_count total_server_parse_count total_bind_count "
-             "avg_server_assignment_count avg_xact_count avg_query_count avg_recv avg_sent avg_xact_time avg_query_time avg_wait_time "
-             "avg_client_parse_count avg_server_parse_count avg_bind_count",
-    "STATS_TOTALS": "database server_assignment_count xact_count query_count bytes_received bytes_sent xact_time query_time wait_time "
-                    "client_parse_count server_parse_count bind_count",
-    "STATS_AVERAGES": "database server_assignment_count xact_count query_count bytes_received bytes_sent xact_time query_time wait_time "
-                      "avg_client_parse_count avg_server_parse_count avg_bind_count",
-    "TOTALS": "name value",
-    "LISTS": "list items",
-    "CONFIG": "key value default changeable",
-    "STATE": "key value",
-    "VERSION": "version",
-    "MEM": "name size used free memtotal",
-}
+CONTRACT = pathlib.Path(__file__).parents[1] / "data" / "pgbouncer"
+
+
+def contract(name: str) -> list[list[str]]:
+    """The facts of one file, split at tabs."""
+    lines = (CONTRACT / name).read_text().splitlines()
+    return [(line + "\t\t\t").split("\t")[:4] for line in lines if line and not line.startswith("#")]
+
+
+TEXT, INT4, INT8, NUMERIC = 25, 23, 20, 1700
+OIDS = {"": TEXT, "int4": INT4, "int8": INT8, "numeric": NUMERIC}
+# What it has to be: name and type of each column. SHOW FDS is refused.
+COLUMNS = {words.removeprefix("SHOW "): [(column.partition(":")[0], OIDS[column.partition(":")[2]]) for column in columns.split()]
+           for words, _, _, columns in contract("console.tsv") if words.startswith("SHOW ") and words != "SHOW FDS" and columns}
 LISTS = ("databases users peers pools peer_pools free_clients used_clients login_clients free_servers used_servers dns_names dns_zones "
          "dns_queries dns_pending").split()
-TEXT, INT4, INT8, NUMERIC = 25, 23, 20, 1700
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +63,8 @@ def test_show_has_exactly_the_columns_of_pgbouncer(weir, show):
         client.query("SELECT 1")
         answer = console.query(f"SHOW {show}")
         assert not answer.errors, answer.errors
-        assert [name for name, _ in columns(answer)] == COLUMNS[show].split()
+        assert columns(answer) == COLUMNS[show]
         assert answer.tags == ["SHOW"]
-        for name, oid in columns(answer):
-            expected = {TEXT, INT4, INT8, NUMERIC}
-            if show.startswith("STATS"):
-                expected = {TEXT} if name == "database" else {NUMERIC}
-            assert oid in expected, (name, oid)
         lower = console.query(f"show {show.lower()};")
         assert columns(lower) == columns(answer)
         assert columns(console.query(f"SELECT {show.lower()}")) == columns(answer)
@@ -98,6 +80,97 @@ def test_version_lists_state_and_config(weir):
     assert rows["query_wait_timeout"] == {"key": "query_wait_timeout", "value": "120", "default": "120", "changeable": "yes"}
     names = [row["name"] for row in weir.console("SHOW TOTALS")]
     assert "total_xact_count" in names and "avg_query_time" in names
+
+
+def test_show_config_has_every_setting_with_its_default(weir):
+    rows = {row["key"]: row for row in weir.console("SHOW CONFIG")}
+    for name, default, changeable, _ in contract("settings.tsv"):
+        assert (rows[name]["default"], rows[name]["changeable"]) == (default, changeable), name
+
+
+def test_set_of_what_only_a_restart_changes_succeeds_and_does_nothing(weir):
+    with connected(weir.port, "admin", "pgbouncer") as console:
+        before = {row["key"]: row["value"] for row in weir.console("SHOW CONFIG")}
+        for name, _, changeable, _ in contract("settings.tsv"):
+            if changeable == "no":
+                assert console.query(f"SET {name} = '17'").tags == [f"SET {name}=17"]
+        assert {row["key"]: row["value"] for row in weir.console("SHOW CONFIG")} == before
+
+
+@pytest.mark.parametrize("name, value", [("client_encoding", "UTF-8"), ("default_transaction_isolation", "read committed"),
+                                         ("standard_conforming_strings", "on"), ("datestyle", "ISO"), ("timezone", "GMT")])
+def test_parameters_that_drivers_ask_for_and_set(weir, name, value):
+    with connected(weir.port, "admin", "pgbouncer") as console, connected(weir.port, "reader", "pgbouncer") as reader:
+        answer = console.query(f"SHOW {name}")
+        assert columns(answer) == [(name, TEXT)] and answer.rows == [(value,)] and answer.tags == ["SHOW"]
+        for who in (console, reader):
+            answer = who.query(f"SET {name} TO 'x'")
+            assert answer.notices == ["SET ignored"] and answer.tags == ["SET"] and not answer.errors
+        assert reader.query("SET query_timeout = 1").errors[0]["M"] == "admin access needed"
+
+
+@pytest.mark.parametrize("words", [row[0] for row in contract("console.tsv") if row[1] == "admin"])
+def test_orders_are_for_admins(weir, words):
+    with connected(weir.port, "reader", "pgbouncer") as reader:
+        assert reader.query(words + (" query_timeout = 1" if words == "SET" else "")).errors[0]["M"] == "admin access needed"
+
+
+@pytest.mark.parametrize("sql, text", [
+    ("PAUSE nowhere", "no such database: nowhere"), ("RESUME nowhere", "no such database: nowhere"),
+    ("KILL nowhere", "no such database: nowhere"), ("RECONNECT nowhere", "no such database: nowhere"),
+    ("WAIT_CLOSE nowhere", "no such database: nowhere"), ("DISABLE nowhere", "no such database: nowhere"),
+    ("ENABLE nowhere", "no such database: nowhere"), ("DISABLE", "a database is required"), ("ENABLE", "a database is required"),
+    ("PAUSE pgbouncer", "cannot pause admin db: pgbouncer"), ("RESUME", "pooler is not paused/suspended"),
+    ("RESUME t", "database t is not paused"), ("KILL_CLIENT x", "invalid client pointer supplied"),
+    ("KILL_CLIENT 999999", "client not found"), ("SET nonsense = 1", "SET failed"),
+])
+def test_orders_that_can_not_be_carried_out(weir, sql, text):
+    with connected(weir.port, "admin", "pgbouncer") as console:
+        [error] = console.query(sql).errors
+        assert (error["S"], error["C"], error["M"]) == ("ERROR", "08P01", text)
+        assert set(error) == {"S", "C", "M"}
+
+
+def test_suspend_stops_everything_until_resume(weir):
+    def state() -> dict:
+        return {row["key"]: row["value"] for row in weir.console("SHOW STATE")}
+    with connected(weir.port) as busy, connected(weir.port) as idle, connected(weir.port, "admin", "pgbouncer") as console:
+        busy.query("BEGIN")
+        busy.send(simple("SELECT pg_sleep(0.3), 'under way'"))
+        assert console.query("SUSPEND").tags == ["SUSPEND"]
+        assert state() == {"active": "no", "paused": "no", "suspended": "yes"}
+        assert console.query("SUSPEND").errors[0]["M"] == "already suspended/paused"
+        assert console.query("PAUSE").errors[0]["M"] == "already suspended/paused"
+        idle.send(simple("SELECT 'waits'"))
+        late = connected(weir.port)
+        late.send(simple("SELECT 'came later'"))
+        assert busy.quiet_for(0.6) and idle.quiet_for(0.1) and late.quiet_for(0.1)
+        assert console.query("RESUME").tags == ["RESUME"]
+        assert busy.until("Z").rows[0][1] == "under way"
+        assert busy.query("COMMIT").tags == ["COMMIT"]
+        assert idle.until("Z").rows == [("waits",)] and late.until("Z").rows == [("came later",)]
+        late.close()
+        assert state() == {"active": "yes", "paused": "no", "suspended": "no"}
+        console.query("PAUSE t")
+        assert console.query("SUSPEND").errors[0]["M"] == "cannot suspend with paused databases"
+        console.query("RESUME t")
+
+
+def test_show_fds_says_what_to_use_instead(weir):
+    with connected(weir.port, "admin", "pgbouncer") as console:
+        [error] = console.query("SHOW FDS").errors
+        assert "so_reuseport" in error["M"] and console.query("SHOW VERSION").rows
+
+
+def test_disable_refuses_newcomers_and_enable_lets_them_in(weir):
+    with connected(weir.port) as client, connected(weir.port, "admin", "pgbouncer") as console:
+        assert console.query("DISABLE t").tags == ["DISABLE"]
+        with Wire(weir.port) as other:
+            assert other.login().errors[0]["M"] == 'database "t" is disabled'
+        assert client.query("SELECT 1").rows == [("1",)]
+        assert console.query("ENABLE t").tags == ["ENABLE"]
+        with connected(weir.port) as other:
+            assert other.query("SELECT 2").rows == [("2",)]
 
 
 def test_help_is_a_notice(weir):

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "admin/commands.h"
+#include "app/command_line.h"
 #include "base/text.h"
 #include "config/settings_table.h"
 
@@ -23,18 +24,24 @@ Result<std::string> read(const std::string& path) {
   return text.str();
 }
 
-/// The page with what stands between the markers of each block replaced.
+/// Name and text: what stands between <!-- NAME --> and <!-- /NAME -->.
+using Blocks = std::vector<std::pair<std::string, std::string>>;
+
 template <class Block>
-Result<std::string> with_blocks(std::string page, const std::vector<Block>& blocks) {
-  for (const Block& block : blocks) {
-    const std::string begin = concat({"<!-- ", block.name, " -->\n"});
-    const std::string end = concat({"<!-- /", block.name, " -->"});
+void add(Blocks& to, std::vector<Block> blocks) {
+  for (Block& block : blocks) to.emplace_back(std::move(block.name), std::move(block.text));
+}
+
+Result<std::string> with_blocks(std::string page, const Blocks& blocks) {
+  for (const auto& [name, text] : blocks) {
+    const std::string begin = concat({"<!-- ", name, " -->\n"});
+    const std::string end = concat({"<!-- /", name, " -->"});
     const std::size_t from = page.find(begin);
     const std::size_t to = page.find(end);
     if (from == std::string::npos || to == std::string::npos || to < from) {
-      return Error(concat({"has no place for ", block.name}));
+      return Error(concat({"has no place for ", name}));
     }
-    page.replace(from + begin.size(), to - from - begin.size(), block.text);
+    page.replace(from + begin.size(), to - from - begin.size(), text);
   }
   return page;
 }
@@ -58,8 +65,7 @@ bool settle(const std::string& path, const Result<std::string>& wanted, bool che
   return static_cast<bool>(file);
 }
 
-template <class Block>
-bool settle_page(const std::string& path, const std::vector<Block>& blocks, bool check) {
+bool settle_page(const std::string& path, const Blocks& blocks, bool check) {
   Result<std::string> page = read(path);
   return settle(path, page ? with_blocks(std::move(*page), blocks) : page, check);
 }
@@ -73,10 +79,17 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string root = argv[argc - 1];
+  Blocks configuration;
+  add(configuration, pgweir::config::reference_blocks());
+  Blocks console;
+  add(console, pgweir::admin::reference_blocks());
+  Blocks migration;
+  add(migration, pgweir::config::migration_blocks());
+  add(migration, pgweir::admin::migration_blocks());
+  add(migration, pgweir::app::migration_blocks());
   bool good = settle(root + "/etc/pgweir.ini", pgweir::config::sample_file(), check);
-  good = settle_page(root + "/docs/configuration.md", pgweir::config::reference_blocks(), check) &&
-         good;
-  good = settle_page(root + "/docs/admin-console.md", pgweir::admin::reference_blocks(), check) &&
-         good;
+  good = settle_page(root + "/docs/configuration.md", configuration, check) && good;
+  good = settle_page(root + "/docs/admin-console.md", console, check) && good;
+  good = settle_page(root + "/docs/migrating-from-pgbouncer.md", migration, check) && good;
   return good ? 0 : 1;
 }
