@@ -3,102 +3,10 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
-#include "fakes.h"
-#include "protocol/writer.h"
+#include "bench.h"
 
 using namespace pgweir;
 using namespace pgweir::test;
-
-namespace {
-
-constexpr std::string_view kIni =
-    "[databases]\n"
-    "shop = host=10.0.0.9\n"
-    "[pgbouncer]\n"
-    "listen_addr = 127.0.0.1\n"
-    "unix_socket_dir = /tmp\n"
-    "auth_type = any\n"
-    "pool_mode = transaction\n"
-    "default_pool_size = 1\n"
-    "admin_users = boss\n";
-
-/// A pooler in a world of its own.
-struct Bench {
-  FakeClock clock;
-  FakeNetwork network;
-  FakeDialer dialer;
-  FakeProber prober;
-  FakeRandom random;
-  KeptLog log;
-  MemoryFiles files;
-  app::Pooler pooler{{clock, network, dialer, prober, random, log, files, 501}};
-
-  explicit Bench(std::string_view more = "") {
-    files.files["p.ini"] = std::string(kIni) + std::string(more);
-    REQUIRE(pooler.configure("p.ini").ok());
-    REQUIRE(pooler.start().ok());
-    turn();
-  }
-  void turn() {
-    for (int i = 0; i < 10 && pooler.turn() <= clock.at; ++i) {
-    }
-  }
-  void pass(Duration time) {
-    clock.at += time;
-    turn();
-  }
-  std::shared_ptr<Wire> client(std::string_view database, std::string_view user,
-                               std::int64_t uid = -1) {
-    std::shared_ptr<Wire> wire = network.connect(uid);
-    std::string packet;
-    protocol::append_startup(packet,
-                             std::vector<std::pair<std::string, std::string>>{
-                                 {"user", std::string(user)}, {"database", std::string(database)}});
-    wire->say(packet);
-    turn();
-    return wire;
-  }
-  /// Lets the newest connection to a node in.
-  std::shared_ptr<Wire> server_logs_in() {
-    REQUIRE_FALSE(dialer.dialled.empty());
-    std::shared_ptr<Wire> wire = dialer.dialled.back();
-    wire->connected();
-    std::string out;
-    protocol::append_auth_ok(out);
-    protocol::append_parameter_status(out, "server_version", "15.9");
-    protocol::append_backend_key(out, 4242, 99);
-    protocol::append_ready(out, 'I');
-    wire->take();
-    wire->say(out);
-    turn();
-    return wire;
-  }
-  static std::string query(std::string_view sql) {
-    std::string out;
-    protocol::append_query(out, sql);
-    return out;
-  }
-  void ask(Wire& wire, std::string_view sql) {
-    wire.say(query(sql));
-    turn();
-  }
-  void answer(Wire& server, std::string_view tag, char status = 'I') {
-    std::string out;
-    protocol::append_command_complete(out, tag);
-    protocol::append_ready(out, status);
-    server.say(out);
-    turn();
-  }
-  void refuse(Wire& server, std::string_view sqlstate, std::string_view text) {
-    server.connected();
-    std::string out;
-    protocol::append_error(out, "FATAL", sqlstate, text);
-    server.say(out);
-    turn();
-  }
-};
-
-}  // namespace
 
 TEST_CASE("a bad configuration is refused with its place", "[pooler]") {
   FakeClock clock;

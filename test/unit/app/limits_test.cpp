@@ -1,0 +1,315 @@
+// What settings of the limits, time-outs and log lines do, in virtual time.
+#include <catch2/catch.hpp>
+
+#include "bench.h"
+
+using namespace pgweir;
+using namespace pgweir::test;
+
+namespace {
+
+/// A client in a transaction that its server has begun.
+std::shared_ptr<Wire> in_transaction(Bench& b, Wire& server, std::string_view user = "web") {
+  auto client = b.client("shop", user);
+  b.ask(*client, "begin");
+  b.answer(server, "BEGIN", 'T');
+  return client;
+}
+
+}  // namespace
+
+TEST_CASE("client_idle_timeout closes who is idle, and [users] says it for one", "[limits]") {
+  Bench b("client_idle_timeout = 5\n[users]\npatient = client_idle_timeout=60\n");
+  auto quick = b.client("shop", "web");
+  b.server_logs_in();
+  auto patient = b.client("shop", "patient");
+  b.server_logs_in();
+  b.pass(4s);
+  CHECK_FALSE(quick->closing);
+  b.pass(2s);
+  CHECK(quick->has("client_idle_timeout"));
+  CHECK_FALSE(patient->closing);
+  b.pass(60s);
+  CHECK(patient->has("client_idle_timeout"));
+}
+
+TEST_CASE("idle_transaction_timeout closes who is idle in a transaction", "[limits]") {
+  Bench b("idle_transaction_timeout = 5\n[users]\npatient = idle_transaction_timeout=60\n");
+  auto first = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto second = b.client("shop", "patient");
+  auto other_server = b.server_logs_in();
+  auto quick = in_transaction(b, *server);
+  auto patient = in_transaction(b, *other_server, "patient");
+  b.pass(1s);
+  b.pass(3s);
+  CHECK_FALSE(quick->closing);
+  b.pass(3s);
+  CHECK(quick->has("idle transaction timeout"));
+  CHECK(server->closing);
+  CHECK_FALSE(patient->closing);
+  CHECK_FALSE(first->closing);
+  b.pass(60s);
+  CHECK(patient->has("idle transaction timeout"));
+}
+
+TEST_CASE("transaction_timeout closes whose transaction takes too long, busy or not", "[limits]") {
+  Bench b("transaction_timeout = 5\n[users]\npatient = transaction_timeout=60\n");
+  auto first = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto second = b.client("shop", "patient");
+  auto other_server = b.server_logs_in();
+  auto quick = in_transaction(b, *server);
+  auto patient = in_transaction(b, *other_server, "patient");
+  for (int i = 0; i < 4; ++i) {
+    b.pass(1s);
+    b.ask(*quick, "select 1");
+    b.answer(*server, "SELECT 1", 'T');
+  }
+  CHECK_FALSE(quick->closing);
+  b.pass(2s);
+  CHECK(quick->has("transaction timeout"));
+  CHECK(server->closing);
+  CHECK_FALSE(patient->closing);
+}
+
+TEST_CASE("query_timeout closes whose query runs or waits for too long", "[limits]") {
+  Bench b("query_timeout = 5\n[users]\npatient = query_timeout=60\n");
+  auto running = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto waiting = b.client("shop", "web");
+  auto patient = b.client("shop", "patient");
+  auto other_server = b.server_logs_in();
+  b.ask(*running, "select 'long'");
+  b.ask(*waiting, "select 'behind it'");
+  b.ask(*patient, "select 'long'");
+  b.pass(4s);
+  CHECK_FALSE(running->closing);
+  b.pass(2s);
+  CHECK(running->has("query timeout"));
+  CHECK(server->closing);
+  CHECK(waiting->has("query_timeout"));
+  CHECK_FALSE(patient->closing);
+}
+
+TEST_CASE("a transaction that has ended counts for no time-out", "[limits]") {
+  Bench b("query_timeout = 5\ntransaction_timeout = 5\nidle_transaction_timeout = 5\n");
+  auto client = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  b.ask(*client, "select 1");
+  b.answer(*server, "SELECT 1");
+  b.pass(10min);
+  CHECK_FALSE(client->closing);
+}
+
+TEST_CASE("clients are counted by database and by user", "[limits]") {
+  Bench b(
+      "max_db_client_connections = 2\nmax_user_client_connections = 3\n"
+      "[databases]\nwide = host=10.0.0.9 max_db_client_connections=5\n"
+      "[users]\nnarrow = max_user_client_connections=1\n");
+  std::vector<std::shared_ptr<Wire>> in;
+  for (int i = 0; i < 2; ++i) in.push_back(b.client("shop", "web"));
+  b.server_logs_in();
+  auto third = b.client("shop", "other");
+  CHECK(third->has("client connections exceeded (max_db_client_connections)"));
+  in.push_back(b.client("wide", "web"));
+  auto fourth = b.client("wide", "web");
+  CHECK(fourth->has("client connections exceeded (max_user_client_connections)"));
+  in.push_back(b.client("wide", "narrow"));
+  auto second_narrow = b.client("wide", "narrow");
+  CHECK(second_narrow->has("client connections exceeded (max_user_client_connections)"));
+  for (const auto& wire : in) CHECK_FALSE(wire->closing);
+  // Who leaves makes room.
+  in[0]->hang_up();
+  b.turn();
+  auto again = b.client("shop", "other");
+  CHECK_FALSE(again->closing);
+}
+
+TEST_CASE("a database that * made goes when nobody has used it for autodb_idle_timeout",
+          "[limits]") {
+  Bench b(
+      "autodb_idle_timeout = 100\nserver_idle_timeout = 10\nstats_period = 10\n"
+      "[databases]\n* = host=10.0.0.9\n");
+  auto client = b.client("made", "web");
+  b.server_logs_in();
+  CHECK(b.log.has("registered new auto-database: made"));
+  const auto known = [&] {
+    for (const auto& database : b.pooler.world().databases()) {
+      if (database.database.name == "made") return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < 20; ++i) b.pass(10s);
+  CHECK(known());  // In use.
+  client->hang_up();
+  b.turn();
+  for (int i = 0; i < 9; ++i) b.pass(10s);
+  CHECK(known());
+  for (int i = 0; i < 3; ++i) b.pass(10s);
+  CHECK_FALSE(known());
+}
+
+TEST_CASE("the log's switches turn its lines off and on", "[limits]") {
+  const auto run = [](std::string_view settings) {
+    auto b = std::make_unique<Bench>(settings);
+    auto client = b->client("shop", "web");
+    b->server_logs_in();
+    auto stranger = b->client("nowhere", "web");
+    client->hang_up();
+    b->pass(61s);
+    return b;
+  };
+  const auto lines = {std::pair{"log_connections", "login attempt: db=shop user=web tls=no"},
+                      std::pair{"log_disconnections", "closing because: "},
+                      std::pair{"log_pooler_errors", "pooler error: no such database: nowhere"},
+                      std::pair{"log_stats", "stats: 0 xacts/s, 0 queries/s, "}};
+  const auto loud = run("");
+  for (const auto& [setting, line] : lines) {
+    INFO(setting);
+    CHECK(loud->log.has(line));
+    const auto quiet = run(concat({setting, " = 0\n"}));
+    CHECK_FALSE(quiet->log.has(line));
+  }
+  CHECK(loud->log.has("new connection to server"));
+}
+
+TEST_CASE("stats_period is the time between two lines of statistics", "[limits]") {
+  Bench b("stats_period = 7\n");
+  b.pass(6900ms);
+  CHECK_FALSE(b.log.has("stats: "));
+  b.pass(100ms);
+  CHECK(b.log.has("stats: "));
+}
+
+TEST_CASE("login_notify_message is a notice behind the login", "[limits]") {
+  Bench b("login_notify_message = maintenance at noon\n");
+  auto client = b.client("shop", "web");
+  b.server_logs_in();
+  CHECK(client->has("maintenance at noon"));
+}
+
+TEST_CASE("query_wait_notify tells who waits, once", "[limits]") {
+  Bench b("query_wait_notify = 3\n");
+  auto first = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  auto second = b.client("shop", "web");
+  b.ask(*first, "select 1");
+  b.ask(*second, "select 2");
+  second->take();
+  b.pass(2900ms);
+  CHECK(second->sent.empty());
+  b.pass(200ms);
+  CHECK(second->take().find(
+            "No server connection available in postgres backend, client being queued") !=
+        std::string::npos);
+  b.pass(30s);
+  CHECK(second->sent.empty());
+}
+
+TEST_CASE("query_wait_timeout can be said for one database and one user", "[limits]") {
+  Bench b(
+      "query_wait_timeout = 50\n[databases]\nhasty = host=10.0.0.9 query_wait_timeout=5\n"
+      "[users]\nhastier = query_wait_timeout=2\n");
+  const auto blocked = [&](std::string_view database, std::string_view user) {
+    auto holder = b.client(database, user);
+    auto server = b.server_logs_in();
+    b.ask(*holder, "select 1");
+    auto waiter = b.client(database, user);
+    b.ask(*waiter, "select 2");
+    return waiter;
+  };
+  auto by_user = blocked("hasty", "hastier");
+  auto by_database = blocked("hasty", "web");
+  auto by_default = blocked("shop", "web");
+  b.pass(3s);
+  CHECK(by_user->has("query_wait_timeout"));
+  CHECK_FALSE(by_database->closing);
+  b.pass(3s);
+  CHECK(by_database->has("query_wait_timeout"));
+  CHECK_FALSE(by_default->closing);
+  b.pass(45s);
+  CHECK(by_default->has("query_wait_timeout"));
+}
+
+TEST_CASE("server_lifetime of a database beats the global one", "[limits]") {
+  Bench b("server_lifetime = 1000\n[databases]\nshort = host=10.0.0.9 server_lifetime=10\n");
+  auto one = b.client("shop", "web");
+  auto lasting = b.server_logs_in();
+  auto two = b.client("short", "web");
+  auto fleeting = b.server_logs_in();
+  b.pass(30s);
+  CHECK_FALSE(lasting->closing);
+  CHECK(fleeting->closing);
+  CHECK(b.log.has("closing because: server lifetime over"));
+}
+
+TEST_CASE("idle servers are used in the order that server_round_robin says", "[limits]") {
+  for (const bool round_robin : {false, true}) {
+    CAPTURE(round_robin);
+    Bench b(concat({"default_pool_size = 2\nserver_round_robin = ", round_robin ? "1\n" : "0\n"}));
+    auto client = b.client("shop", "web");
+    auto first = b.server_logs_in();
+    auto other = b.client("shop", "web");
+    b.ask(*client, "select 1");
+    b.ask(*other, "select 2");
+    auto second = b.server_logs_in();
+    REQUIRE(second->has("select 2"));
+    b.answer(*second, "SELECT 1");
+    b.pass(1s);
+    b.answer(*first, "SELECT 1");  // The one that was used last.
+    b.pass(1s);
+    first->take();
+    second->take();
+    b.ask(*client, "select 3");
+    CHECK(first->has("select 3") == !round_robin);
+    CHECK(second->has("select 3") == round_robin);
+  }
+}
+
+TEST_CASE("server_reset_query cleans a server in session pooling, and always when told so",
+          "[limits]") {
+  const auto sent_after_the_client_left = [](std::string_view settings) {
+    Bench b(settings);
+    auto client = b.client("shop", "web");
+    auto server = b.server_logs_in();
+    b.ask(*client, "select 1");
+    b.answer(*server, "SELECT 1");
+    server->take();
+    client->sent.clear();
+    client->hang_up();
+    b.turn();
+    return server->take();
+  };
+  CHECK(sent_after_the_client_left("pool_mode = session\n").find("DISCARD ALL") !=
+        std::string::npos);
+  CHECK(sent_after_the_client_left("pool_mode = session\nserver_reset_query = RESET ALL\n")
+            .find("RESET ALL") != std::string::npos);
+  CHECK(sent_after_the_client_left("pool_mode = session\nserver_reset_query =\n").empty());
+  CHECK(sent_after_the_client_left("pool_mode = transaction\n").empty());
+  CHECK_FALSE(Bench("pool_mode = transaction\nserver_reset_query_always = 1\n").log.has("error"));
+}
+
+TEST_CASE("default_pool_size, pool_size of the database and of the user, the nearest counts",
+          "[limits]") {
+  Bench b(
+      "default_pool_size = 1\n[databases]\nwide = host=10.0.0.9 pool_size=2\n"
+      "[users]\nwider = pool_size=3\n");
+  const auto open = [&](std::string_view database, std::string_view user) {
+    const std::size_t before = b.dialer.dialled.size();
+    std::vector<std::shared_ptr<Wire>> clients;
+    for (int i = 0; i < 5; ++i) {
+      clients.push_back(b.client(database, user));
+      if (i == 0) b.server_logs_in();
+    }
+    for (const auto& client : clients) {
+      const std::size_t known = b.dialer.dialled.size();
+      b.ask(*client, "select 1");
+      if (b.dialer.dialled.size() > known) b.server_logs_in();
+    }
+    return b.dialer.dialled.size() - before;
+  };
+  CHECK(open("shop", "web") == 1);
+  CHECK(open("wide", "web") == 2);
+  CHECK(open("wide", "wider") == 3);
+}
