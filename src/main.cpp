@@ -28,6 +28,7 @@
 #include "net/signals.h"
 #include "net/system_random.h"
 #include "net/versions.h"
+#include "routing/catalog_builder.h"
 #include "routing/catalog_queries.h"
 #include "routing/catalog_view.h"
 #include "tools/classify.h"
@@ -312,7 +313,8 @@ int run(int argc, char** argv) {
       case 'R':
         return complain(
             "-R (online restart) is not supported: with so_reuseport = 1 start the new process "
-            "beside the old one, then send that one SIGTERM; [peers] lets both pass cancel requests "
+            "beside the old one, then send that one SIGTERM; [peers] lets both pass cancel "
+            "requests "
             "on");
       default:
         return complain("unknown option");

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "monitor/prober.h"
+#include "routing/catalog_builder.h"
 #include "routing/catalog_view.h"
 
 namespace pgweir::monitor {

@@ -1,173 +1,185 @@
-// The SQL that reads a database's catalog for CatalogView, on PostgreSQL 14 to 18 and with no more
-// than an ordinary login's rights.
+// The SQL that reads a database's catalog for CatalogBuilder, on PostgreSQL 14 to 18 and with no
+// more than an ordinary login's rights. It takes no lock on what it reads about: catalogs are read
+// as tables, and nothing is deparsed.
 #pragma once
 
 #include <string_view>
 
 namespace pgweir::routing {
 
-/// Bits of a relation row's flags. Relations that share a name are or-ed together, so each bit is a
-/// doubt.
-namespace relation_flag {
-inline constexpr unsigned kOffReplicas =
-    1;  ///< unlogged, foreign or a sequence, or reads one that is
-inline constexpr unsigned kView = 2;
-inline constexpr unsigned kSequence = 4;
-inline constexpr unsigned kReadsMore = 8;
-inline constexpr unsigned kWritesMore = 16;
-inline constexpr unsigned kHidesVolatile = 32;
-}  // namespace relation_flag
-
 /// The session that reads the catalog: no object of the database may stand in for a built-in one,
 /// and compiling this query would cost more than running it.
 inline constexpr std::string_view kCatalogSession =
     "SET search_path = pg_catalog, pg_temp; SET jit = off";
 
-/// Everything in one statement, thus of one snapshot. Rows are (what, schema, name, value,
-/// arguments):
-///   r  a relation; value: its flags.    Those of other sessions' temporary schemas are left out:
-///   nobody here can name them. f  a function that is not built in; value: volatility (b: immutable
-///   and in C), arguments: "least:most". h  there is an operator, cast, domain or row function that
-///   hides a volatile function. s  a role (name) whose transactions are serializable by default;
-///   without a name: all roles.
+/// Everything in one statement, thus of one snapshot. Rows are a letter, an oid, and five fields:
+///   r  a relation: schema, name, relkind and relpersistence
+///   f  a function that is not built in: schema, name; kind, volatility, 1 when it may be called as
+///      x.name, and language; least:most arguments; its source, or the library of one in C
+///   b  a built-in function that is not immutable: -, name, -, number of arguments
+///   o  an operator, t a type: schema, name
+///   d  an edge: class of the oid, the other oid, when (a set of sql::use), its class, use
+///   i  a partition or child: -, its parent
+///   l  a view that locks rows
+///   n  a relation whose rule does something INSTEAD: -, -, of which uses
+///   x  the function of an event trigger, c of a cast that needs no name
+///   s  a role (-, name) whose transactions are serializable by default; no name: all roles
+/// Classes are r, f, o and t as above. Temporary relations are left out: nobody here can name those
+/// of other sessions.
 ///
-/// Built-in functions don't appear in pg_depend, so views and policies are searched for them in
-/// their stored trees, where a call stands as ":funcid <oid> ", and a FOR UPDATE or SHARE, which no
-/// standby can do either, as "{ROWMARKCLAUSE ". Objects below 16384 came with initdb.
-///
-/// Partitions and inheritance count on the side that reads: who reads a parent or a child reads
-/// "more", so a write to either needs to mark only what it names.
+/// pg_depend does not tell of built-in functions, so stored trees are searched for them, where a
+/// call stands as ":funcid <oid> ", and a FOR UPDATE or SHARE, which no standby can do either, as
+/// "{ROWMARKCLAUSE ", and what a rule does as ":commandType n " (1 SELECT, 2 UPDATE, 3 INSERT, 4
+/// DELETE, 5 MERGE). What foreign keys look up is left out where it only confirms what stands
+/// there, but for the rows that an INSERT or DELETE asks for. Objects below 16384 came with initdb. The numbers are those of sql::use: 1
+/// read, 2 insert, 4 update, 8 delete, 16 truncate, 32 truncate cascade, 64 refresh, 128 call.
 inline constexpr std::string_view kCatalogQuery = R"sql(
-WITH RECURSIVE
-volatile_function AS MATERIALIZED (
-  SELECT oid FROM pg_proc WHERE provolatile = 'v' AND oid >= 16384 AND prokind IN ('f', 'w')
-  UNION
-  SELECT a.aggfnoid::oid FROM pg_aggregate a, pg_proc p
-   WHERE a.aggfnoid::oid >= 16384 AND p.provolatile = 'v' AND p.oid IN
-     (a.aggtransfn::oid, a.aggfinalfn::oid, a.aggcombinefn::oid, a.aggserialfn::oid, a.aggdeserialfn::oid,
-      a.aggmtransfn::oid, a.aggminvtransfn::oid, a.aggmfinalfn::oid)
-), volatile_domain AS MATERIALIZED (
-  SELECT c.contypid AS oid FROM pg_constraint c
-    JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_proc'::regclass
-    JOIN volatile_function v ON v.oid = d.refobjid
-   WHERE c.contypid <> 0
-), volatile_operator AS MATERIALIZED (
-  SELECT o.oid FROM pg_operator o JOIN volatile_function v ON v.oid = o.oprcode::oid
-), volatile_object AS MATERIALIZED (
-  SELECT 'pg_proc'::regclass::oid AS classid, oid AS objid FROM volatile_function
-  UNION ALL SELECT 'pg_operator'::regclass::oid, oid FROM volatile_operator
-  UNION ALL SELECT 'pg_type'::regclass::oid, oid FROM volatile_domain
-), volatile_user AS MATERIALIZED (
-  SELECT d.classid, d.objid FROM volatile_object v
-    JOIN pg_depend d ON d.refclassid = v.classid AND d.refobjid = v.objid
-), suspect AS MATERIALIZED (
-  SELECT ':funcid (' || string_agg(oid::text, '|') || ') |ROWMARKCLAUSE ' AS pattern FROM pg_proc
-   WHERE oid < 16384 AND (
-     provolatile = 'v' AND proname NOT IN ('random', 'random_normal', 'clock_timestamp', 'timeofday', 'gen_random_uuid', 'uuidv4',
-       'uuidv7', 'array_sample', 'array_shuffle', 'pg_sleep', 'pg_sleep_for', 'pg_sleep_until', 'pg_database_size',
-       'pg_relation_size', 'pg_total_relation_size', 'pg_table_size', 'pg_indexes_size', 'pg_partition_tree')
-     OR provolatile <> 'v' AND proname ~ ('^(inet_(client|server)_|txid_|mxid_age|pg_stat_get_|pg_(available|backend_pid|conf_|config|'
-       'current_|cursor|extension_update|get_replication|is_other_temp|listening|my_temp|numa|postmaster|prepared_|'
-       'relation_filepath|show_|tablespace_|timezone_names|trigger_depth|visible_in|walfile))|_to_xml'))
-), view AS MATERIALIZED (
-  SELECT oid, relnamespace, relname FROM pg_class WHERE relkind = 'v'
+WITH
+domain AS MATERIALIZED (
+  SELECT oid FROM pg_type WHERE typtype = 'd'
+), cast_type AS MATERIALIZED (
+  SELECT castsource AS oid FROM pg_cast WHERE castfunc >= 16384
+  UNION SELECT casttarget FROM pg_cast WHERE castfunc >= 16384
+), user_type AS MATERIALIZED (
+  SELECT oid FROM domain UNION SELECT oid FROM cast_type WHERE oid >= 16384
+), dependency AS MATERIALIZED (
+  SELECT DISTINCT classid, objid, refclassid, refobjid FROM pg_depend
+   WHERE (classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass)
+          AND refclassid IN ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass))
+      OR (classid IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass, 'pg_proc'::regclass, 'pg_class'::regclass)
+          AND refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass))
+      OR (classid = 'pg_proc'::regclass AND refclassid = 'pg_class'::regclass)
+), target AS MATERIALIZED (
+  SELECT classid, objid, CASE WHEN refclassid = 'pg_class'::regclass THEN 'r' WHEN refclassid = 'pg_proc'::regclass THEN 'f'
+                              WHEN refclassid = 'pg_operator'::regclass THEN 'o' ELSE 't' END AS class, refobjid AS oid
+    FROM dependency
+   WHERE refclassid <> 'pg_type'::regclass OR refobjid IN (SELECT oid FROM user_type)
+), rule AS MATERIALIZED (
+  SELECT r.oid, r.ev_class AS relation, r.ev_type, r.ev_action::text AS tree,
+         CASE WHEN r.ev_type = '1' AND c.relkind = 'm' THEN 64 WHEN r.ev_type = '1' THEN 15
+              WHEN r.ev_type = '2' THEN 4 WHEN r.ev_type = '3' THEN 2 ELSE 8 END AS uses,
+         CASE WHEN r.ev_type = '1' THEN 1 WHEN r.ev_action::text ~ ':commandType [1245] ' THEN 15 ELSE 2 END AS does
+    FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.ev_class >= 16384
 ), policy AS MATERIALIZED (
-  SELECT oid, polrelid, concat(polqual::text, polwithcheck::text) AS tree FROM pg_policy
-), hides AS (
-  SELECT r.ev_class AS oid FROM pg_rewrite r JOIN view ON view.oid = r.ev_class
-    JOIN volatile_user u ON u.classid = 'pg_rewrite'::regclass AND u.objid = r.oid
-  UNION
-  SELECT p.polrelid FROM policy p JOIN volatile_user u ON u.classid = 'pg_policy'::regclass AND u.objid = p.oid
-  UNION
-  SELECT r.ev_class FROM pg_rewrite r JOIN view ON view.oid = r.ev_class, suspect
-   WHERE r.ev_class >= 16384 AND r.ev_action::text ~ suspect.pattern
-  UNION
-  SELECT p.polrelid FROM policy p, suspect WHERE p.tree ~ suspect.pattern
-  UNION
-  SELECT oid FROM view WHERE relnamespace = 'pg_catalog'::regnamespace AND relname NOT IN
-    ('pg_views', 'pg_tables', 'pg_matviews', 'pg_indexes', 'pg_rules', 'pg_user', 'pg_roles', 'pg_group', 'pg_shadow',
-     'pg_policies', 'pg_stats', 'pg_stats_ext', 'pg_stats_ext_exprs', 'pg_seclabels', 'pg_publication_tables',
-     'pg_timezone_abbrevs', 'pg_user_mappings')
-), reads AS MATERIALIZED (
-  SELECT r.ev_class AS reader, d.refobjid AS relation FROM pg_rewrite r JOIN view ON view.oid = r.ev_class
-    JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-   WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid <> r.ev_class
-  UNION
-  SELECT p.polrelid, d.refobjid FROM policy p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.objid = p.oid
-   WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid <> p.polrelid
-  UNION
-  SELECT inhparent, inhrelid FROM pg_inherits
-), hides_deep AS (
-  SELECT oid FROM hides
-  UNION
-  SELECT reads.reader FROM hides_deep JOIN reads ON reads.relation = hides_deep.oid
-), off_replicas AS (
-  SELECT oid FROM pg_class WHERE relkind IN ('f', 'S') OR relkind IN ('r', 'p', 'm') AND relpersistence <> 'p'
-  UNION
-  SELECT reads.reader FROM off_replicas JOIN reads ON reads.relation = off_replicas.oid
-), writes_more AS (
-  SELECT * FROM (
-    SELECT tgrelid AS oid FROM pg_trigger WHERE tgfoid >= 16384
-    UNION
-    SELECT confrelid FROM pg_constraint WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))
-    UNION
-    SELECT ev_class FROM pg_rewrite WHERE ev_type <> '1'
-    UNION
-    SELECT oid FROM view
-    UNION
-    SELECT a.adrelid FROM pg_attrdef a JOIN volatile_user u ON u.classid = 'pg_attrdef'::regclass AND u.objid = a.oid
-    UNION
-    SELECT c.conrelid FROM pg_constraint c JOIN volatile_user u ON u.classid = 'pg_constraint'::regclass AND u.objid = c.oid
-    UNION
-    SELECT objid FROM volatile_user WHERE classid = 'pg_class'::regclass
-  ) AS direct
-  UNION
-  SELECT i.inhparent FROM writes_more JOIN pg_inherits i ON i.inhrelid = writes_more.oid
-), aggregate_parts AS (
-  SELECT a.aggfnoid::oid AS oid, bool_or(p.provolatile = 's') AS stable, bool_and(l.lanname IN ('c', 'internal')) AS in_c
-    FROM pg_aggregate a JOIN pg_proc p ON p.oid IN
-      (a.aggtransfn::oid, a.aggfinalfn::oid, a.aggcombinefn::oid, a.aggserialfn::oid, a.aggdeserialfn::oid,
-       a.aggmtransfn::oid, a.aggminvtransfn::oid, a.aggmfinalfn::oid)
-    JOIN pg_language l ON l.oid = p.prolang
-   WHERE a.aggfnoid::oid >= 16384 GROUP BY 1
+  SELECT p.oid, p.polrelid AS relation, concat(p.polqual::text, p.polwithcheck::text) AS tree,
+         CASE p.polcmd WHEN '*' THEN 15 WHEN 'r' THEN 13 WHEN 'a' THEN 2 WHEN 'w' THEN 4 ELSE 8 END AS uses
+    FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relrowsecurity
+), atomic AS MATERIALIZED (
+  SELECT oid, prosqlbody::text AS tree, CASE WHEN prosqlbody::text ~ ':commandType [2-5] ' THEN 15 ELSE 1 END AS uses
+    FROM pg_proc WHERE prosqlbody IS NOT NULL AND pronamespace <> 'pg_catalog'::regnamespace
+), called AS MATERIALIZED (
+  SELECT DISTINCT class, relation, uses, split_part(piece, ' ', 1)::oid AS oid
+    FROM (SELECT 'r' AS class, relation, uses, tree FROM rule UNION ALL SELECT 'r', relation, uses, tree FROM policy
+          UNION ALL SELECT 'f', oid, 128, tree FROM atomic
+          UNION ALL SELECT 'f', oid, 128, proargdefaults::text FROM pg_proc WHERE proargdefaults IS NOT NULL AND oid >= 16384) AS trees,
+         unnest((string_to_array(tree, ':funcid '))[2:]) AS piece
+), edge AS (
+  SELECT 'r' AS class, rule.relation AS oid, CASE WHEN t.class = 'r' AND rule.uses = 15 THEN 1 ELSE rule.uses END AS uses,
+         t.class AS to_class, t.oid AS to_oid,
+         CASE WHEN t.class <> 'r' THEN 128 WHEN rule.ev_type = '1' THEN 1 ELSE rule.does END AS to_uses
+    FROM rule JOIN target t ON t.classid = 'pg_rewrite'::regclass AND t.objid = rule.oid
+   WHERE t.class <> 'r' OR t.oid <> rule.relation
+  UNION ALL
+  SELECT 'r', rule.relation, w.uses, 'r', t.oid, w.uses
+    FROM rule JOIN target t ON t.classid = 'pg_rewrite'::regclass AND t.objid = rule.oid, (VALUES (2), (4), (8)) AS w(uses)
+   WHERE rule.ev_type = '1' AND rule.uses = 15 AND t.class = 'r' AND t.oid <> rule.relation
+  UNION ALL
+  SELECT 'r', policy.relation, policy.uses, t.class, t.oid, CASE WHEN t.class = 'r' THEN 1 ELSE 128 END
+    FROM policy JOIN target t ON t.classid = 'pg_policy'::regclass AND t.objid = policy.oid
+   WHERE t.class <> 'r' OR t.oid <> policy.relation
+  UNION ALL
+  SELECT class, relation, uses, 'f', oid, 128 FROM called
+  UNION ALL
+  SELECT 'r', tgrelid, (tgtype & 4) / 2 + (tgtype & 8) + (tgtype & 16) / 4 + (tgtype & 32) / 2, 'f', tgfoid, 128
+    FROM pg_trigger WHERE tgfoid >= 16384 AND tgenabled <> 'D'
+  UNION ALL
+  SELECT 'r', confrelid, 8, 'r', conrelid, CASE confdeltype WHEN 'c' THEN 8 WHEN 'n' THEN 4 WHEN 'd' THEN 4 ELSE 1 END
+    FROM pg_constraint WHERE contype = 'f'
+  UNION ALL
+  SELECT 'r', confrelid, 4, 'r', conrelid, 4 FROM pg_constraint WHERE contype = 'f' AND confupdtype IN ('c', 'n', 'd')
+  UNION ALL
+  SELECT 'r', confrelid, 32, 'r', conrelid, 48 FROM pg_constraint WHERE contype = 'f'
+  UNION ALL
+  SELECT 'r', conrelid, 2, 'r', confrelid, 1 FROM pg_constraint WHERE contype = 'f'
+  UNION ALL
+  SELECT 'r', a.adrelid, CASE WHEN c.attgenerated = 'v' THEN 7 WHEN c.attgenerated = 's' THEN 6 ELSE 2 END, t.class, t.oid, 128
+    FROM target t JOIN pg_attrdef a ON a.oid = t.objid
+    JOIN pg_attribute c ON c.attrelid = a.adrelid AND c.attnum = a.adnum
+   WHERE t.classid = 'pg_attrdef'::regclass
+  UNION ALL
+  SELECT CASE WHEN c.contypid <> 0 THEN 't' ELSE 'r' END, CASE WHEN c.contypid <> 0 THEN c.contypid ELSE c.conrelid END,
+         CASE WHEN c.contypid <> 0 THEN 128 ELSE 6 END, t.class, t.oid, 128
+    FROM target t JOIN pg_constraint c ON c.oid = t.objid
+   WHERE t.classid = 'pg_constraint'::regclass AND c.contype = 'c'
+  UNION ALL
+  SELECT 'r', coalesce(i.indrelid, t.objid), 6, t.class, t.oid, 128
+    FROM target t LEFT JOIN pg_index i ON i.indexrelid = t.objid WHERE t.classid = 'pg_class'::regclass
+  UNION ALL
+  SELECT CASE WHEN c.relkind = 'c' THEN 't' ELSE 'r' END, CASE WHEN c.relkind = 'c' THEN c.reltype ELSE c.oid END,
+         CASE WHEN c.relkind = 'c' THEN 128 ELSE 6 END, 't', d.oid, 128
+    FROM domain d JOIN pg_type ty ON ty.oid = d.oid OR ty.typelem = d.oid AND ty.typcategory = 'A'
+    JOIN pg_attribute a ON a.atttypid = ty.oid JOIN pg_class c ON c.oid = a.attrelid
+   WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'c') AND c.oid >= 16384
+  UNION ALL
+  SELECT 't', oid, 128, 't', typbasetype, 128 FROM pg_type WHERE typtype = 'd' AND typbasetype >= 16384
+  UNION ALL
+  SELECT 't', castsource, 128, 'f', castfunc, 128 FROM pg_cast WHERE castfunc >= 16384 AND castsource >= 16384
+  UNION ALL
+  SELECT 't', casttarget, 128, 'f', castfunc, 128 FROM pg_cast WHERE castfunc >= 16384 AND casttarget >= 16384
+  UNION ALL
+  SELECT 'o', oid, 128, 'f', oprcode::oid, 128 FROM pg_operator WHERE oid >= 16384 AND oprcode::oid <> 0
+  UNION ALL
+  SELECT 'f', t.objid, 128, t.class, t.oid, CASE WHEN t.class = 'r' THEN atomic.uses ELSE 128 END
+    FROM target t LEFT JOIN atomic ON atomic.oid = t.objid
+   WHERE t.classid = 'pg_proc'::regclass AND (t.class <> 'r' OR atomic.oid IS NOT NULL)
+  UNION ALL
+  SELECT 'f', a.aggfnoid::oid, 128, 'f', part, 128
+    FROM pg_aggregate a, unnest(ARRAY[a.aggtransfn::oid, a.aggfinalfn::oid, a.aggcombinefn::oid, a.aggserialfn::oid,
+      a.aggdeserialfn::oid, a.aggmtransfn::oid, a.aggminvtransfn::oid, a.aggmfinalfn::oid]) AS part
+   WHERE a.aggfnoid::oid >= 16384 AND part >= 16384
 )
-SELECT 'r', n.nspname, c.relname,
-       ((off_replicas.oid IS NOT NULL)::int * 1 + (c.relkind = 'v')::int * 2 + (c.relkind = 'S')::int * 4
-        + (c.relkind = 'v' OR c.relkind = 'p' OR c.relhassubclass OR c.relispartition OR c.relrowsecurity
-           OR i.inhrelid IS NOT NULL)::int * 8
-        + (writes_more.oid IS NOT NULL)::int * 16 + (hides_deep.oid IS NOT NULL)::int * 32)::text, NULL
+SELECT 'r', c.oid, n.nspname, c.relname, concat(c.relkind, c.relpersistence), NULL, NULL
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-  LEFT JOIN off_replicas ON off_replicas.oid = c.oid
-  LEFT JOIN writes_more ON writes_more.oid = c.oid
-  LEFT JOIN hides_deep ON hides_deep.oid = c.oid
-  LEFT JOIN (SELECT DISTINCT inhrelid FROM pg_inherits) i ON i.inhrelid = c.oid
  WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S') AND c.relpersistence <> 't' AND n.nspname <> 'pg_toast'
 UNION ALL
-SELECT 'f', n.nspname, p.proname,
-       CASE WHEN v.oid IS NOT NULL OR p.prokind = 'p' THEN 'v'
-            WHEN p.prokind = 'a' THEN CASE WHEN a.stable THEN 's' WHEN a.in_c THEN 'b' ELSE 'i' END
-            WHEN p.provolatile = 'i' AND l.lanname IN ('c', 'internal') THEN 'b' ELSE p.provolatile::text END,
+SELECT 'f', p.oid, n.nspname, p.proname,
+       concat(p.prokind, p.provolatile, CASE WHEN p.pronargs - p.pronargdefaults <= 1 AND p.pronargs >= 1 AND t.typtype IN ('c', 'p', 'd') THEN '1' ELSE '0' END,
+              CASE WHEN p.prosqlbody IS NOT NULL THEN 'atomic' ELSE l.lanname END),
        CASE WHEN p.prokind IN ('a', 'p') THEN '0:32767'
             ELSE (p.pronargs - p.pronargdefaults - (p.provariadic <> 0)::int)::text || ':'
-                 || CASE WHEN p.provariadic <> 0 THEN 32767 ELSE p.pronargs END END
+                 || CASE WHEN p.provariadic <> 0 THEN 32767 ELSE p.pronargs END END,
+       CASE l.lanname WHEN 'plpgsql' THEN p.prosrc WHEN 'sql' THEN p.prosrc WHEN 'c' THEN p.probin::text END
   FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
-  LEFT JOIN volatile_function v ON v.oid = p.oid
-  LEFT JOIN aggregate_parts a ON a.oid = p.oid
+  LEFT JOIN pg_type t ON t.oid = p.proargtypes[0]
  WHERE p.oid >= 16384 OR n.nspname <> 'pg_catalog'
 UNION ALL
-SELECT 'h', NULL, NULL, NULL, NULL
- WHERE EXISTS (SELECT FROM volatile_domain)
-    OR EXISTS (SELECT FROM volatile_operator)
-    OR EXISTS (SELECT FROM pg_cast c JOIN volatile_function v ON v.oid = c.castfunc)
-    OR EXISTS (SELECT FROM volatile_function v JOIN pg_proc p ON p.oid = v.oid JOIN pg_type t ON t.oid = p.proargtypes[0]
-                WHERE p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AND t.typtype = 'c')
+SELECT 'b', oid, NULL, proname, NULL, pronargs::text, NULL FROM pg_proc
+ WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace AND provolatile <> 'i'
 UNION ALL
-SELECT DISTINCT 's', NULL, r.rolname, NULL, NULL
+SELECT 'o', o.oid, NULL, o.oprname, NULL, NULL, NULL FROM pg_operator o WHERE o.oid >= 16384
+UNION ALL
+SELECT 't', t.oid, n.nspname, t.typname, NULL, NULL, NULL FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+ WHERE t.oid IN (SELECT oid FROM user_type)
+UNION ALL
+SELECT 'd', oid, class, to_oid::text, uses::text, to_class, to_uses::text FROM edge
+UNION ALL
+SELECT 'i', inhrelid, NULL, inhparent::text, NULL, NULL, NULL FROM pg_inherits
+UNION ALL
+SELECT 'l', relation, NULL, NULL, NULL, NULL, NULL FROM rule WHERE uses = 15 AND strpos(tree, '{ROWMARKCLAUSE ') > 0
+UNION ALL
+SELECT 'n', ev_class, NULL, NULL, CASE ev_type WHEN '2' THEN '4' WHEN '3' THEN '2' ELSE '8' END, NULL, NULL
+  FROM pg_rewrite WHERE is_instead AND ev_type <> '1' AND ev_qual::text = '<>'
+UNION ALL
+SELECT 'x', evtfoid, NULL, NULL, NULL, NULL, NULL FROM pg_event_trigger WHERE evtenabled <> 'D' AND evtevent LIKE 'ddl%'
+UNION ALL
+SELECT 'c', castfunc, NULL, NULL, NULL, NULL, NULL FROM pg_cast WHERE castfunc >= 16384 AND (castcontext <> 'e' OR casttarget < 16384)
+UNION ALL
+SELECT DISTINCT 's', 0::oid, NULL, r.rolname, NULL, NULL, NULL
   FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) AS setting
  WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
    AND setting = 'default_transaction_isolation=serializable'
 UNION ALL
-SELECT 's', NULL, NULL, NULL, NULL FROM pg_settings
+SELECT 's', 0::oid, NULL, NULL, NULL, NULL, NULL FROM pg_settings
  WHERE name = 'default_transaction_isolation' AND setting = 'serializable' AND source NOT IN ('user', 'database user', 'session')
 )sql";
 

@@ -310,6 +310,38 @@ Builtin find_builtin(Bytes name, int arguments) noexcept {
   return found;
 }
 
+bool writes_unseen(FunctionClass kind) noexcept {
+  switch (kind) {
+    case FunctionClass::catalog_write:
+    case FunctionClass::cursor:
+    case FunctionClass::dynamic_sql:
+    case FunctionClass::internal:
+    case FunctionClass::large_object_descriptor:
+    case FunctionClass::large_object_write:
+      return true;
+    case FunctionClass::backup:
+    case FunctionClass::index_maintenance:
+    case FunctionClass::notify:
+    case FunctionClass::replication:
+    case FunctionClass::safe:
+    case FunctionClass::safe_approximate:
+    case FunctionClass::safe_nondeterministic:
+    case FunctionClass::sequence:
+    case FunctionClass::server_action:
+    case FunctionClass::server_file_write:
+    case FunctionClass::server_specific:
+    case FunctionClass::session_lock:
+    case FunctionClass::session_read:
+    case FunctionClass::session_state:
+    case FunctionClass::snapshot:
+    case FunctionClass::wal:
+    case FunctionClass::xact_lock:
+    case FunctionClass::xid_assign:
+      return false;
+  }
+  return true;
+}
+
 bool is_builtin_operator(Bytes symbol) noexcept { return contains(kOperators, symbol); }
 
 bool is_builtin_type(Bytes name) noexcept {

@@ -49,6 +49,10 @@ struct Builtin {
 /// `arguments` is -1 when not counted.
 Builtin find_builtin(Bytes name, int arguments) noexcept;
 
+/// Whether a built-in function of this class may change rows that others read, in tables nobody can
+/// name.
+bool writes_unseen(FunctionClass kind) noexcept;
+
 bool is_builtin_operator(Bytes symbol) noexcept;
 bool is_builtin_type(Bytes name) noexcept;
 

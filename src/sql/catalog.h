@@ -2,46 +2,87 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/bytes.h"
+#include "sql/statement_class.h"
 
 namespace pgweir::sql {
 
-/// What calling a function of this name may do: the worst of all functions the call could mean.
-enum class Volatility : std::uint8_t {
-  unknown,            ///< No such function is known.
-  immutable_builtin,  ///< Immutable, and in C: reads no table.
-  immutable,
-  stable,
-  volatile_,
+/// What is done with a relation or function: a set of the bits below.
+using Uses = std::uint16_t;
+namespace use {
+inline constexpr Uses kRead = 1;
+inline constexpr Uses kInsert = 2;
+inline constexpr Uses kUpdate = 4;
+inline constexpr Uses kDelete = 8;
+inline constexpr Uses kTruncate = 16;
+inline constexpr Uses kTruncateCascade = 32;
+inline constexpr Uses kRefresh = 64;
+inline constexpr Uses kCall = 128;
+inline constexpr Uses kCopyOut = 256;  ///< COPY relation TO, which refuses views
+inline constexpr Uses kWrites =
+    kInsert | kUpdate | kDelete | kTruncate | kTruncateCascade | kRefresh;
+}  // namespace use
+
+/// Partitions and inheritance: who writes a table marks, beside its own key, this one of each table
+/// above it; who reads a table needs, beside its own, the keys of those above (a write through one
+/// of them may have reached it) and this one of its own (what was written below it). So a tree of
+/// any size costs a key or two for each level.
+constexpr TableKey tree_key(TableKey table) noexcept {
+  return (table ^ 0x7265776f6c656221U) * 0x9e3779b97f4a7c15U;
+}
+
+/// What a database line adds to the rules: names of functions (lower case, `*` at the end as a
+/// pattern).
+struct FunctionRules {
+  std::vector<std::string>
+      replica;  ///< allowed on replicas whatever the catalog says; they write nothing
+  std::vector<std::string> primary;  ///< never on a replica
 };
 
-/// What reading or writing a relation of this name may touch: the worst of all relations the name
-/// could mean.
-struct RelationFacts {
-  bool known = false;
-  /// An ordinary permanent table or materialised view; without it a replica can't serve the
-  /// relation (unlogged, temporary, foreign) and `reason_primary` is what the route says.
-  bool on_replicas = false;
-  bool is_view = false;  ///< Stands for other tables: reads count as all tables.
-  bool is_sequence = false;
-  bool reads_more =
-      false;  ///< View, partitioned, inherited from, row security: reads count as all tables.
-  bool writes_more =
-      false;  ///< Triggers, rules, partitions, inheritance, cascades: writes count as all tables.
-  bool hides_volatile = false;  ///< A view, policy or the like over a volatile function: primary.
+/// A rule may be written with or without a schema.
+bool listed(const std::vector<std::string>& rules, Bytes schema, Bytes name) noexcept;
+
+/// The names behind the keys, for people.
+struct Trace {
+  std::vector<RelationName> reads;
+  std::vector<RelationName> writes;
+  std::string chain;  ///< "view v → function f, VOLATILE": what led to the cause
 };
 
+/// What using something implies, through all that it stands on. Questions add to it.
+struct Effects {
+  TableSet reads;
+  TableSet writes;
+  Cause cause = Cause::none;  ///< why it is not for a replica
+  bool certain = true;        ///< nothing is left that could hide a write
+  const FunctionRules* rules = nullptr;
+  Trace* trace = nullptr;  ///< null: nobody wants the names
+
+  void add_cause(Cause more) noexcept;
+};
+
+/// The weightier of two causes decides.
+int weight(Cause cause) noexcept;
+
+/// Names are folded as PostgreSQL folds them; an empty schema means any: then all that the name
+/// could mean counts. What is not known answers false and adds nothing.
 class Catalog {
  public:
   virtual ~Catalog() = default;
-  /// Names are folded as PostgreSQL folds them; an empty schema means any. `arguments` is -1 when
-  /// not counted.
-  virtual RelationFacts relation(Bytes schema, Bytes name) const noexcept = 0;
-  virtual Volatility function(Bytes schema, Bytes name, int arguments) const noexcept = 0;
-  /// True when operators, casts or column-notation calls over volatile user functions exist at all:
-  /// reads that look innocent may then write, and what runs on the primary counts as a write of all
-  /// tables.
+  virtual bool relation(Bytes schema, Bytes name, Uses uses, Effects& effects) const = 0;
+  /// `arguments` is -1 when not counted.
+  virtual bool function(Bytes schema, Bytes name, int arguments, Effects& effects) const = 0;
+  /// x.name: a column, or a function of one composite argument.
+  virtual void column(Bytes name, Effects& effects) const = 0;
+  /// An operator of this symbol that is not built in.
+  virtual void operation(Bytes symbol, Effects& effects) const = 0;
+  /// A cast to this type, or a value of it.
+  virtual void type(Bytes schema, Bytes name, Effects& effects) const = 0;
+  /// True when casts that nobody has to name call functions that write, or when operators and types
+  /// are not known: reads that name one that is not built in may then write.
   virtual bool hides_writes() const noexcept = 0;
 };
 

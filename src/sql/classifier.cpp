@@ -1,6 +1,7 @@
 #include "sql/classifier.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "sql/builtins.h"
@@ -37,13 +38,6 @@ std::shared_ptr<StatementClass> unparsed() {
   return result;
 }
 
-void join(TableSet& set, const TableSet& more) {
-  set.all = set.all || more.all;
-  for (TableKey key : more.keys) {
-    if (std::find(set.keys.begin(), set.keys.end(), key) == set.keys.end()) set.keys.push_back(key);
-  }
-}
-
 /// Catalogs are left out: everything reads them.
 void join(std::vector<RelationName>& names, const std::vector<RelationName>& more) {
   for (const RelationName& name : more) {
@@ -54,8 +48,8 @@ void join(std::vector<RelationName>& names, const std::vector<RelationName>& mor
 
 void add(StatementClass& whole, Judged& judged, const Findings& found) {
   const Statement& statement = judged.statement;
-  join(whole.reads, judged.reads);
-  join(whole.writes, judged.writes);
+  whole.reads.join(judged.reads);
+  whole.writes.join(judged.writes);
   join(whole.tables_read, found.reads);
   join(whole.tables_written, found.writes);
   for (const Call& call : found.calls) {
@@ -74,6 +68,7 @@ void add(StatementClass& whole, Judged& judged, const Findings& found) {
       whole.has_transaction_step || statement.transaction != TransactionStep::none;
   whole.may_commit = whole.may_commit || statement.may_commit;
   whole.is_ddl = whole.is_ddl || statement.is_ddl;
+  whole.unknown_name = whole.unknown_name || judged.unknown_name;
   // The first statement that is not for a replica decides.
   const bool decides =
       whole.statements.empty() || (whole.cause == Cause::none && statement.cause != Cause::none);
@@ -90,6 +85,8 @@ struct Classifier::Impl {
   Impl(Random& secret, std::size_t cache_entries_max)
       : key{secret.next(), secret.next()}, cache(cache_entries_max) {}
 
+  /// Nullopt for what can't be read.
+  std::optional<Shape> shape_of(Bytes text, Dialect dialect) const;
   std::shared_ptr<StatementClass> judge(Bytes text, Dialect dialect);
 
   ShapeKey key;
@@ -141,25 +138,42 @@ void Classifier::use_rules(FunctionRules rules) {
 
 std::size_t Classifier::cached() const noexcept { return impl_->cache.size(); }
 
-std::shared_ptr<const StatementClass> Classifier::classify(Bytes text, Dialect dialect) {
-  Impl& impl = *impl_;
+std::optional<Shape> Classifier::Impl::shape_of(Bytes text, Dialect dialect) const {
   const bool readable =
       text.size() <= kTextBytesMax && (dialect.ascii_safe_encoding || is_ascii(text));
-  if (!readable) return unparsed();
+  if (!readable) return std::nullopt;
+  ShapeSink sink(key, dialect, text);
+  if (Scanner<ShapeSink>(text, dialect, sink).run() == ScanEnd::broken) return std::nullopt;
+  return sink.finish();
+}
 
-  ShapeSink sink(impl.key, dialect, text);
-  if (Scanner<ShapeSink>(text, dialect, sink).run() == ScanEnd::broken) return unparsed();
-  const Shape shape = sink.finish();
-  if (const auto* cached = impl.cache.find(shape)) return *cached;
+std::shared_ptr<const StatementClass> Classifier::explain(Bytes text, Dialect dialect,
+                                                          Trace& trace) {
+  Impl& impl = *impl_;
+  const std::optional<Shape> shape = impl.shape_of(text, dialect);
+  if (!shape) return unparsed();
+  impl.rules.trace = &trace;
+  std::shared_ptr<StatementClass> judged = impl.judge(text, dialect);
+  impl.rules.trace = nullptr;
+  judged->shape = *shape;
+  return judged;
+}
+
+std::shared_ptr<const StatementClass> Classifier::classify(Bytes text, Dialect dialect) {
+  Impl& impl = *impl_;
+  const std::optional<Shape> shape = impl.shape_of(text, dialect);
+  if (!shape) return unparsed();
+  if (const auto* cached = impl.cache.find(*shape)) return *cached;
 
   std::shared_ptr<StatementClass> judged = impl.judge(text, dialect);
-  judged->shape = shape;
+  judged->shape = *shape;
   if (impl.tokens.capacity() > kKeptTokensMax) impl.tokens = {};
   const std::size_t names = judged->tables_read.size() + judged->tables_written.size() +
-                            judged->functions.size() + judged->reads.keys.size();
+                            judged->functions.size() + judged->reads.keys.size() +
+                            judged->writes.keys.size();
   const bool worth_keeping = !judged->depends_on_literal && names <= kCachedNamesMax &&
                              judged->statements.size() <= kCachedStatementsMax;
-  if (worth_keeping) impl.cache.insert(shape, judged);
+  if (worth_keeping) impl.cache.insert(*shape, judged);
   return judged;
 }
 

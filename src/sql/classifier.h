@@ -20,14 +20,6 @@ struct Dialect {
   bool ascii_safe_encoding = true;
 };
 
-/// What a database line adds to the rules: names of functions (lower case, `*` at the end as a
-/// pattern).
-struct FunctionRules {
-  std::vector<std::string>
-      replica;  ///< allowed on replicas whatever the catalog says; they write nothing
-  std::vector<std::string> primary;  ///< never on a replica
-};
-
 /// One for each database that is split. Not thread-safe.
 class Classifier {
  public:
@@ -43,6 +35,10 @@ class Classifier {
   /// Never null. Linear in the text; no allocation when the shape is cached. Texts longer than 1
   /// MiB are unparsed.
   std::shared_ptr<const StatementClass> classify(Bytes text, Dialect dialect);
+
+  /// The same, past the cache, with the names behind its keys and what led to its cause: for
+  /// people.
+  std::shared_ptr<const StatementClass> explain(Bytes text, Dialect dialect, Trace& trace);
 
   std::size_t cached() const noexcept;
 

@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kRelationsMax = 256;
 constexpr std::size_t kCallsMax = 128;
 constexpr std::size_t kDottedMax = 512;
+constexpr std::size_t kOperatorsMax = 64;
+constexpr std::size_t kTypesMax = 64;
 constexpr std::size_t kCtesMax = 64;
 constexpr std::size_t kDepthMax = 10'000;  // PostgreSQL's parser gives up at this depth, too.
 
@@ -45,14 +47,44 @@ void Findings::add_read(RelationName name) {
   if (insert_hash(read_hashes_, hash_of(name))) reads.push_back(std::move(name));
 }
 
-void Findings::add_write(RelationName name) {
+void Findings::add_write(RelationName name, Uses uses) {
   if (name.schema.starts_with("pg_temp")) pg_temp = true;
   if (writes.size() >= kRelationsMax) {
     broken = true;  // Then all tables count as written.
     return;
   }
-  if (std::find(writes.begin(), writes.end(), name) == writes.end())
-    writes.push_back(std::move(name));
+  const auto found = std::find(writes.begin(), writes.end(), name);
+  if (found != writes.end()) {
+    Uses& known = write_uses[static_cast<std::size_t>(found - writes.begin())];
+    known = static_cast<Uses>(known | uses);
+    return;
+  }
+  writes.push_back(std::move(name));
+  write_uses.push_back(uses);
+}
+
+void Findings::add_operator(Bytes symbol) {
+  if (std::find(operators.begin(), operators.end(), symbol) != operators.end()) return;
+  if (operators.size() >= kOperatorsMax) {
+    broken = true;
+    return;
+  }
+  operators.emplace_back(symbol);
+}
+
+void Findings::add_type(RelationName name) {
+  if (std::find(types.begin(), types.end(), name) != types.end()) return;
+  if (types.size() >= kTypesMax) {
+    broken = true;
+    return;
+  }
+  types.push_back(std::move(name));
+}
+
+void Findings::inserts_may_update() noexcept {
+  for (Uses& uses : write_uses) {
+    if ((uses & use::kInsert) != 0) uses = static_cast<Uses>(uses | use::kUpdate);
+  }
 }
 
 void QueryWalker::walk(Bytes text, Tokens tokens, std::size_t from, Findings& found) {
@@ -215,7 +247,10 @@ void QueryWalker::op(std::size_t at) {
   Level& level = top();
   if (level.expects_table) found_->broken = true;
   if (!level.insert_head) level.at_start = false;
-  if (!is_builtin_operator(text_of(text_, tokens_[at]))) found_->odd_operator = true;
+  // One that is built in may have a user's overload.
+  const Bytes symbol = text_of(text_, tokens_[at]);
+  found_->add_operator(symbol);
+  if (!is_builtin_operator(symbol)) found_->odd_operator = true;
 }
 
 // ---------------------------------------------------------------- names and words
@@ -340,6 +375,22 @@ std::size_t QueryWalker::begin_query(std::size_t at) {
   }
 }
 
+Uses QueryWalker::uses_of(Dml dml) noexcept {
+  switch (dml) {
+    case Dml::none:
+      return 0;
+    case Dml::insert:
+      return use::kInsert;
+    case Dml::update:
+      return use::kUpdate;
+    case Dml::delete_:
+      return use::kDelete;
+    case Dml::merge:
+      return use::kInsert | use::kUpdate | use::kDelete;
+  }
+  return use::kWrites;
+}
+
 std::size_t QueryWalker::modification(std::size_t at, Dml dml, std::size_t target_at) {
   Level& level = top();
   found_->modifies = true;
@@ -359,7 +410,7 @@ std::size_t QueryWalker::modification(std::size_t at, Dml dml, std::size_t targe
     found_->broken = true;
     return at + 1;
   }
-  found_->add_write(std::move(target));
+  found_->add_write(std::move(target), uses_of(dml));
   if (parens && !type_is(end, TokenType::right_paren)) found_->broken = true;
   return parens ? end + 1 : end;
 }
@@ -457,6 +508,9 @@ std::size_t QueryWalker::key_word(std::size_t at, Word word) {
       if (locks) found_->locks_rows = true;
       return at + 1;
     }
+    case Word::update:
+      if (follows(at, Word::do_)) found_->inserts_may_update();
+      return at;
     case Word::into:
       return select_into(at);
     case Word::operator_:
@@ -501,7 +555,7 @@ std::size_t QueryWalker::select_into(std::size_t at) {
     found_->broken = true;
     return at;
   }
-  found_->add_write(std::move(target));
+  found_->add_write(std::move(target), use::kInsert);
   return end;
 }
 
@@ -512,6 +566,9 @@ std::size_t QueryWalker::explicit_operator(std::size_t at) {
   const std::size_t end = read_name(text_, tokens_, at + 2, schema);
   const bool of_catalog = end != at + 2 && schema.name == "pg_catalog";
   if (!of_catalog) found_->odd_operator = true;
+  for (std::size_t i = at + 2; i < tokens_.size() && !type_is(i, TokenType::right_paren); ++i) {
+    if (type_is(i, TokenType::op)) found_->add_operator(text_of(text_, tokens_[i]));
+  }
   std::size_t close_at = end;
   while (close_at < tokens_.size() && close_at < end + 2 &&
          !type_is(close_at, TokenType::right_paren))
@@ -613,7 +670,9 @@ void QueryWalker::check_type(std::size_t at, std::size_t end) {
   RelationName type;
   read_name(text_, tokens_, at, type);
   const bool of_catalog = type.schema.empty() || type.schema == "pg_catalog";
-  if (!of_catalog || !is_builtin_type(type.name)) found_->odd_type = true;
+  if (of_catalog && is_builtin_type(type.name)) return;
+  found_->odd_type = true;
+  found_->add_type(std::move(type));
 }
 
 void QueryWalker::add_dotted(std::size_t at) {

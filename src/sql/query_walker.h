@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sql/catalog.h"
 #include "sql/statement_class.h"
 #include "sql/tokens.h"
 
@@ -27,7 +28,10 @@ struct Call {
 struct Findings {
   std::vector<RelationName> reads;
   std::vector<RelationName> writes;
+  std::vector<Uses> write_uses;  ///< of each of writes: what is done with it
   std::vector<Call> calls;
+  std::vector<std::string> operators;  ///< symbols, each once
+  std::vector<RelationName> types;     ///< of casts and literals, where not built in
   std::vector<std::string>
       dotted;              ///< Last parts of a.b: columns, or functions in column notation.
   bool reads_all = false;  ///< More relations than are kept.
@@ -44,7 +48,11 @@ struct Findings {
 
   void clear();
   void add_read(RelationName name);
-  void add_write(RelationName name);
+  void add_write(RelationName name, Uses uses);
+  void add_operator(Bytes symbol);
+  void add_type(RelationName name);
+  /// ON CONFLICT DO UPDATE: what is inserted may be an update.
+  void inserts_may_update() noexcept;
 
  private:
   friend class QueryWalker;
@@ -99,6 +107,7 @@ class QueryWalker {
   std::size_t with_name(std::size_t at);
   /// Handles a word that begins a query; returns `at` when it does not.
   std::size_t begin_query(std::size_t at);
+  static Uses uses_of(Dml dml) noexcept;
   std::size_t modification(std::size_t at, Dml dml, std::size_t target_at);
   std::size_t table(std::size_t at);
   std::size_t key_word(std::size_t at, Word word);

@@ -16,28 +16,6 @@ void add_key(TableSet& set, Bytes name) {
   if (std::find(set.keys.begin(), set.keys.end(), key) == set.keys.end()) set.keys.push_back(key);
 }
 
-int weight(Cause cause) noexcept {
-  switch (cause) {
-    case Cause::none:
-      return 0;
-    case Cause::unparsed:
-      return 1;
-    case Cause::server_view:
-      return 2;
-    case Cause::unlogged:
-      return 3;
-    case Cause::primary_function:
-      return 4;
-    case Cause::write:
-      return 5;
-    case Cause::session_state:
-      return 6;
-    case Cause::transaction_control:
-      return 7;
-  }
-  return 0;
-}
-
 int weight(SessionStep step) noexcept {
   if (step == SessionStep::none) return 0;
   if (step == SessionStep::advisory_unlock) return 1;
@@ -63,55 +41,6 @@ SessionStep step_of(Bytes name, FunctionClass kind) noexcept {
                                               : SessionStep::advisory_unlock;
   }
   return SessionStep::none;
-}
-
-/// Whether a built-in function of this class may change rows that others read, in tables nobody can
-/// name.
-bool writes_unseen(FunctionClass kind) noexcept {
-  switch (kind) {
-    case FunctionClass::catalog_write:
-    case FunctionClass::cursor:
-    case FunctionClass::dynamic_sql:
-    case FunctionClass::internal:
-    case FunctionClass::large_object_descriptor:
-    case FunctionClass::large_object_write:
-      return true;
-    case FunctionClass::backup:
-    case FunctionClass::index_maintenance:
-    case FunctionClass::notify:
-    case FunctionClass::replication:
-    case FunctionClass::safe:
-    case FunctionClass::safe_approximate:
-    case FunctionClass::safe_nondeterministic:
-    case FunctionClass::sequence:
-    case FunctionClass::server_action:
-    case FunctionClass::server_file_write:
-    case FunctionClass::server_specific:
-    case FunctionClass::session_lock:
-    case FunctionClass::session_read:
-    case FunctionClass::session_state:
-    case FunctionClass::snapshot:
-    case FunctionClass::wal:
-    case FunctionClass::xact_lock:
-    case FunctionClass::xid_assign:
-      return false;
-  }
-  return true;
-}
-
-bool matches(Bytes pattern, Bytes text) noexcept {
-  if (pattern.ends_with('*')) return text.starts_with(pattern.substr(0, pattern.size() - 1));
-  return pattern == text;
-}
-/// A rule may be written with or without a schema.
-bool listed(const std::vector<std::string>& rules, const FunctionName& function) {
-  return std::any_of(rules.begin(), rules.end(), [&function](const std::string& rule) {
-    if (matches(rule, function.name)) return true;
-    const std::size_t dot = rule.find('.');
-    if (dot == std::string::npos || function.schema.empty()) return false;
-    return Bytes(rule).substr(0, dot) == function.schema &&
-           matches(Bytes(rule).substr(dot + 1), function.name);
-  });
 }
 
 }  // namespace
@@ -148,22 +77,17 @@ void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
     judged.add_cause(Cause::unlogged);
   }
   if (found.reads_all) judged.reads.all = true;
-  for (const RelationName& name : found.reads) {
-    resolve_read(name, judged);
-    // COPY takes tables only. Whether it is one the text does not say, and the refusal is the
-    // primary's to give.
-    const bool is_table =
-        !found.copies_relation ||
-        (catalog != nullptr && !catalog->relation(name.schema, name.name).is_view);
-    if (!is_table) judged.add_cause(Cause::unparsed);
-  }
+  const Uses reading = found.copies_relation ? use::kRead | use::kCopyOut : use::kRead;
+  for (const RelationName& name : found.reads) resolve_read(name, reading, judged, runs);
   if (runs == Runs::yes) {
-    for (const RelationName& name : found.writes) resolve_write(name, judged);
+    for (std::size_t i = 0; i < found.writes.size(); ++i)
+      resolve_write(found.writes[i], found.write_uses[i], judged);
   } else {
     found.writes.clear();
+    found.write_uses.clear();
   }
   std::erase_if(found.calls, [&](const Call& call) { return !resolve_call(call, judged, runs); });
-  if (catalog != nullptr) resolve_dotted(found, judged, runs);
+  if (catalog != nullptr) resolve_unnamed(found, judged, runs);
   if (found.has_cast) add_key(judged.reads, kCatalogTable);  // 'users'::regclass
 
   const bool may_hide =
@@ -178,7 +102,21 @@ void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
   }
 }
 
-void Rules::resolve_read(const RelationName& name, Judged& judged) const {
+Effects Rules::effects() const {
+  Effects effects;
+  effects.rules = &functions;
+  effects.trace = trace;
+  return effects;
+}
+
+void Judged::add(const Effects& effects, Runs runs) {
+  reads.join(effects.reads);
+  if (runs == Runs::yes) writes.join(effects.writes);
+  add_cause(effects.cause);
+  certain = certain && effects.certain;
+}
+
+void Rules::resolve_read(const RelationName& name, Uses uses, Judged& judged, Runs runs) const {
   switch (catalog_relation(name.schema, name.name)) {
     case CatalogRelation::replicated:
       return add_key(judged.reads, kCatalogTable);
@@ -188,32 +126,27 @@ void Rules::resolve_read(const RelationName& name, Judged& judged) const {
       break;
   }
   add_key(judged.reads, name.name);
+  const bool copies = (uses & use::kCopyOut) != 0;
   if (name.schema.starts_with("pg_temp")) return;
   if (catalog == nullptr) {
     // An ordinary table in all likelihood; but a view would read others.
     judged.reads.all = true;
     judged.certain = false;
     judged.may_hide_write = true;
+    // COPY takes tables only. Whether it is one the text does not say, and the refusal is the
+    // primary's to give.
+    if (copies) judged.add_cause(Cause::unparsed);
     return;
   }
-  const RelationFacts facts = catalog->relation(name.schema, name.name);
-  if (!facts.known) {
-    judged.add_cause(Cause::unparsed);  // New, or temporary: the primary knows.
-    judged.reads.all = true;
-    judged.certain = false;
-    return;
-  }
-  if (facts.is_sequence || !facts.on_replicas) judged.add_cause(Cause::unlogged);
-  if (facts.is_view || facts.reads_more) judged.reads.all = true;
-  if (facts.hides_volatile) {
-    judged.add_cause(Cause::primary_function);
-    judged.certain = false;
-    judged.may_hide_write = true;
-    judged.writes.all = true;
-  }
+  Effects found = effects();
+  if (catalog->relation(name.schema, name.name, uses, found)) return judged.add(found, runs);
+  judged.add_cause(Cause::unparsed);  // New, or temporary: the primary knows.
+  judged.reads.all = true;
+  judged.certain = false;
+  judged.unknown_name = true;
 }
 
-void Rules::resolve_write(const RelationName& name, Judged& judged) const {
+void Rules::resolve_write(const RelationName& name, Uses uses, Judged& judged) const {
   if (catalog_relation(name.schema, name.name) != CatalogRelation::none) {
     judged.writes.all = true;
     judged.statement.is_ddl = true;
@@ -221,84 +154,63 @@ void Rules::resolve_write(const RelationName& name, Judged& judged) const {
     return;
   }
   add_key(judged.writes, name.name);
-  if (judged.writes.all || name.schema.starts_with("pg_temp")) return;
-  const RelationFacts facts =
-      catalog == nullptr ? RelationFacts{} : catalog->relation(name.schema, name.name);
-  if (!facts.known || facts.is_view || facts.writes_more || facts.hides_volatile)
-    judged.writes.all = true;
+  if (name.schema.starts_with("pg_temp")) return;
+  Effects found = effects();
+  const bool known = catalog != nullptr && catalog->relation(name.schema, name.name, uses, found);
+  if (known) return judged.add(found, Runs::yes);
+  judged.writes.all = true;
+  judged.unknown_name = catalog != nullptr && !judged.statement.is_ddl;
 }
 
 /// False when the call is none after all.
 bool Rules::resolve_call(const Call& call, Judged& judged, Runs runs) const {
   const FunctionName& function = call.name;
   const bool may_be_builtin = function.schema.empty() || function.schema == "pg_catalog";
-  const Builtin builtin =
-      may_be_builtin ? find_builtin(function.name, function.arguments) : Builtin{};
-  const Volatility user =
-      catalog == nullptr || function.schema == "pg_catalog"
-          ? Volatility::unknown
-          : catalog->function(function.schema, function.name, function.arguments);
-  if (call.doubtful && !builtin.known && user == Volatility::unknown) return false;
+  const bool builtin = may_be_builtin && find_builtin(function.name, function.arguments).known;
+  Effects found = effects();
+  const bool user = catalog != nullptr && function.schema != "pg_catalog" &&
+                    catalog->function(function.schema, function.name, function.arguments, found);
+  if (call.doubtful && !builtin && !user) return false;
+  if (builtin) resolve_builtin(function, judged, runs);
+  if (user) judged.add(found, runs);
+  if (builtin || user) return true;
 
-  const bool allowed = listed(functions.replica, function);
-  bool primary = listed(functions.primary, function);
-  bool writes = primary && !builtin.known;
-  if (builtin.known) {
-    if (runs == Runs::yes) add_step(judged.statement, step_of(function.name, builtin.kind));
-    if (!builtin.replica && !allowed) {
-      primary = true;
-      writes = writes || writes_unseen(builtin.kind);
-      if (writes_unseen(builtin.kind)) judged.reads.all = true;
-    }
-    if (!builtin.immutable) add_key(judged.reads, kCatalogTable);
-  }
-  if (!builtin.known || user != Volatility::unknown) {
-    switch (user) {
-      case Volatility::unknown:
-      case Volatility::volatile_:
-        judged.reads.all = true;
-        if (allowed) break;
-        primary = writes = true;
-        judged.certain = false;
-        judged.may_hide_write = true;
-        break;
-      case Volatility::stable:
-      case Volatility::immutable:
-        // Not certain: such a function may call a volatile one. But marking all tables for each
-        // call would keep every read that uses one away from the replicas.
-        judged.reads.all = true;
-        if (!allowed) judged.certain = false;
-        break;
-      case Volatility::immutable_builtin:
-        break;
-    }
-  }
-  if (primary) judged.add_cause(Cause::primary_function);
-  if (writes && runs == Runs::yes) judged.writes.all = true;
+  judged.reads.all = true;
+  judged.unknown_name = catalog != nullptr;
+  const bool allowed = listed(functions.replica, function.schema, function.name) &&
+                       !listed(functions.primary, function.schema, function.name);
+  if (allowed) return true;
+  judged.add_cause(Cause::primary_function);
+  judged.certain = false;
+  judged.may_hide_write = true;
+  if (runs == Runs::yes) judged.writes.all = true;
   return true;
 }
 
-/// `SELECT u.touch FROM users u` calls touch(users) when there is such a function.
-void Rules::resolve_dotted(const Findings& found, Judged& judged, Runs runs) const {
-  for (const std::string& name : found.dotted) {
-    switch (catalog->function({}, name, 1)) {
-      case Volatility::unknown:
-      case Volatility::immutable_builtin:
-        break;
-      case Volatility::immutable:
-      case Volatility::stable:
-        judged.reads.all = true;
-        break;
-      case Volatility::volatile_:
-        if (listed(functions.replica, {{}, name, 1})) break;
-        judged.add_cause(Cause::primary_function);
-        judged.certain = false;
-        judged.may_hide_write = true;
-        judged.reads.all = true;
-        if (runs == Runs::yes) judged.writes.all = true;
-        break;
+void Rules::resolve_builtin(const FunctionName& function, Judged& judged, Runs runs) const {
+  const Builtin builtin = find_builtin(function.name, function.arguments);
+  if (runs == Runs::yes) add_step(judged.statement, step_of(function.name, builtin.kind));
+  const bool allowed = listed(functions.replica, function.schema, function.name);
+  if (listed(functions.primary, function.schema, function.name))
+    judged.add_cause(Cause::primary_function);
+  if (!builtin.replica && !allowed) {
+    judged.add_cause(Cause::primary_function);
+    if (writes_unseen(builtin.kind)) {
+      judged.reads.all = true;
+      if (runs == Runs::yes) judged.writes.all = true;
     }
   }
+  if (!builtin.immutable) add_key(judged.reads, kCatalogTable);
+}
+
+/// Calls that no parenthesis shows: `SELECT u.touch FROM users u` calls touch(users) when there is
+/// such a function; operators, and casts.
+void Rules::resolve_unnamed(const Findings& found, Judged& judged, Runs runs) const {
+  Effects all = effects();
+  for (const std::string& name : found.dotted) catalog->column(name, all);
+  for (const std::string& symbol : found.operators) catalog->operation(symbol, all);
+  for (const RelationName& type : found.types) catalog->type(type.schema, type.name, all);
+  judged.add(all, runs);
 }
 
 std::size_t statement_end(Tokens tokens, std::size_t from, bool& balanced) {

@@ -11,6 +11,8 @@
 
 namespace pgweir::sql {
 
+enum class Runs : std::uint8_t { yes, no };  ///< no: PREPARE, EXPLAIN without ANALYZE
+
 /// The verdict over one statement; its Findings lie beside it.
 struct Judged {
   Statement statement;
@@ -19,9 +21,11 @@ struct Judged {
   bool certain = false;
   bool may_hide_write = false;
   bool depends_on_literal = false;
+  bool unknown_name = false;
 
   /// The weightier cause stays.
   void add_cause(Cause cause) noexcept;
+  void add(const Effects& effects, Runs runs);
 };
 
 class Rules {
@@ -29,20 +33,21 @@ class Rules {
   /// Null: no name is known.
   const Catalog* catalog = nullptr;
   FunctionRules functions;
+  Trace* trace = nullptr;  ///< Not null: the names behind the keys are wanted.
 
   /// `tokens` is one statement, not empty, without its semicolon. `found` is emptied and filled:
   /// calls that turn out to be none are taken out of it.
   void judge(Bytes text, Tokens tokens, Findings& found, Judged& judged);
 
  private:
-  enum class Runs : std::uint8_t { yes, no };  ///< no: PREPARE, EXPLAIN without ANALYZE
-
   /// Looks up what was found and adds what follows from it.
   void resolve(Findings& found, Judged& judged, Runs runs) const;
-  void resolve_read(const RelationName& name, Judged& judged) const;
-  void resolve_write(const RelationName& name, Judged& judged) const;
+  void resolve_read(const RelationName& name, Uses uses, Judged& judged, Runs runs) const;
+  void resolve_write(const RelationName& name, Uses uses, Judged& judged) const;
   bool resolve_call(const Call& call, Judged& judged, Runs runs) const;
-  void resolve_dotted(const Findings& found, Judged& judged, Runs runs) const;
+  void resolve_builtin(const FunctionName& function, Judged& judged, Runs runs) const;
+  void resolve_unnamed(const Findings& found, Judged& judged, Runs runs) const;
+  Effects effects() const;
 
   QueryWalker walker_;
 };

@@ -158,6 +158,8 @@ struct StatementClass {
   bool has_transaction_step = false;
   bool may_commit = false;
   bool is_ddl = false;
+  /// It names a relation or function that the catalog does not have: perhaps it is outdated.
+  bool unknown_name = false;
   bool single() const noexcept { return statements.size() <= 1; }
 
   TableSet reads;                         ///< by text and catalog: what must be fresh

@@ -258,7 +258,7 @@ Reading StatementReader::copy() {
   if (is_query)
     found_.broken = true;
   else
-    found_.add_write(std::move(table));
+    found_.add_write(std::move(table), use::kInsert);
   for (std::size_t i = at_; i < tokens_.size() && !found_.broken; ++i) {
     if (tokens_[i].word == Word::where) {
       walker_.walk(text_, tokens_, i + 1, found_);
@@ -532,18 +532,19 @@ void StatementReader::opaque(SessionStep step) {
   be(step == SessionStep::execute ? Kind::unknown : Kind::write, Cause::write);
   statement_.session = step;
   statement_.may_commit = true;
-  judged_.reads.all = judged_.writes.all = true;
   if (tokens_[0].word == Word::call) walker_.walk(text_, tokens_, at_, found_);
+  // What a procedure does its body may tell.
+  if (found_.calls.empty()) judged_.reads.all = judged_.writes.all = true;
 }
 
-void StatementReader::relation_list() {
+void StatementReader::relation_list(Uses uses) {
   for (;;) {
     accept(Word::only);
     RelationName table;
     const std::size_t end = QueryWalker::read_name(text_, tokens_, at_, table);
     if (end == at_) return;
     at_ = end;
-    found_.add_write(std::move(table));
+    found_.add_write(std::move(table), uses);
     if (type_is(TokenType::op)) ++at_;  // t *
     if (type_is(TokenType::left_paren)) skip_parens();
     if (!type_is(TokenType::comma)) return;
@@ -554,18 +555,17 @@ void StatementReader::relation_list() {
 void StatementReader::truncate() {
   be(Kind::write, Cause::write);
   accept(Word::table);
-  relation_list();
+  relation_list(has_word(at_, Word::cascade) ? use::kTruncate | use::kTruncateCascade
+                                             : use::kTruncate);
   if (found_.writes.empty()) found_.broken = true;
-  if (has_word(at_, Word::cascade)) judged_.writes.all = true;
 }
 
 void StatementReader::refresh() {
   be(Kind::write, Cause::write);
-  judged_.reads.all = true;
   accept(Word::materialized);
   accept(Word::view);
   accept(Word::concurrently);
-  relation_list();
+  relation_list(use::kRefresh);
   if (found_.writes.empty()) found_.broken = true;
 }
 
@@ -587,7 +587,7 @@ void StatementReader::maintenance() {
           word() == Word::freeze)) {
     ++at_;
   }
-  relation_list();
+  relation_list(use::kWrites);
 }
 
 Reading StatementReader::create() {
@@ -704,7 +704,7 @@ void StatementReader::ddl_relations() {
     const std::size_t end = QueryWalker::read_name(text_, tokens_, at_, table);
     if (end == at_) break;
     at_ = end;
-    found_.add_write(std::move(table));
+    found_.add_write(std::move(table), use::kWrites);
     more = verb == Word::drop && type_is(TokenType::comma);
     if (more) ++at_;
   }

@@ -68,7 +68,7 @@ class StatementReader {
   void ddl();
   void ddl_relations();
   void maintenance();
-  void relation_list();
+  void relation_list(Uses uses);
   void utility();
   void opaque(SessionStep step);
   void not_understood();

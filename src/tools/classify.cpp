@@ -102,12 +102,23 @@ void append_names(std::string& out, std::string_view field, const Names& names) 
   out += ']';
 }
 
+/// All tables are "*".
+void append_tables(std::string& out, std::string_view field, bool all,
+                   const std::vector<sql::RelationName>& names) {
+  if (all) {
+    append_names(out, field, std::vector<sql::RelationName>{{{}, "*"}});
+  } else {
+    append_names(out, field, names);
+  }
+}
+
 class Classify {
  public:
   Classify(const Options& options, std::ostream& out, std::ostream& err)
       : options_(options), out_(out), err_(err), classifier_(key_, kCacheEntries) {}
 
   void use_catalog(std::shared_ptr<const sql::Catalog> catalog) {
+    has_catalog_ = true;
     classifier_.use_catalog(std::move(catalog));
   }
 
@@ -139,7 +150,9 @@ class Classify {
 
  private:
   void print(std::string_view sql) {
-    out_ << classification_json(sql, *classifier_.classify(sql, options_.dialect)) << '\n';
+    sql::Trace trace;
+    const auto statement = classifier_.explain(sql, options_.dialect, trace);
+    out_ << classification_json(sql, *statement, has_catalog_ ? &trace : nullptr) << '\n';
   }
 
   const Options& options_;
@@ -147,6 +160,7 @@ class Classify {
   std::ostream& err_;
   FixedKey key_;
   sql::Classifier classifier_;
+  bool has_catalog_ = false;
 };
 
 int fail(std::ostream& err, std::string_view text, int code) {
@@ -156,7 +170,8 @@ int fail(std::ostream& err, std::string_view text, int code) {
 
 }  // namespace
 
-std::string classification_json(std::string_view sql, const sql::StatementClass& statement) {
+std::string classification_json(std::string_view sql, const sql::StatementClass& statement,
+                                const sql::Trace* trace) {
   using sql::Hint;
   using sql::Target;
   const bool by_hint = statement.hint == Hint::primary && statement.target == Target::replica;
@@ -172,6 +187,12 @@ std::string classification_json(std::string_view sql, const sql::StatementClass&
   append_names(out, "tables_read", statement.tables_read);
   append_names(out, "tables_written", statement.tables_written);
   append_names(out, "functions", statement.functions);
+  if (trace != nullptr) {
+    append_tables(out, "tables_read_deep", statement.reads.all, trace->reads);
+    append_tables(out, "tables_written_deep", statement.writes.all, trace->writes);
+    out += ",\"because\":";
+    append_json_string(out, statement.cause == sql::Cause::none ? std::string() : trace->chain);
+  }
   out += '}';
   return out;
 }

@@ -20,19 +20,25 @@ Rows poll_answer(SimNode& node) {
            "16777216", "1000"}};
 }
 
-/// Of the tables and functions that the workloads name. `hidden_write` is declared stable: the
-/// catalog does not reveal it.
+/// Of the tables and functions that the workloads name. `hidden_write` is declared stable and
+/// written in C: the catalog does not reveal what it does.
 Rows catalog_answer(SimNode& node) {
   const Versions& versions = node.cluster().truth().record(node.applied()).versions;
   Rows rows;
   for (std::size_t i = 0; i < kTables; ++i) {
     if (i == kFreshTable && versions[i] == 0) continue;
-    rows.push_back({"r", "public", std::string(table_name(i)), "0", std::nullopt});
+    rows.push_back({"r", std::to_string(20'000 + i), "public", std::string(table_name(i)), "rp",
+                    std::nullopt, std::nullopt});
   }
-  rows.push_back({"f", "public", "hidden_write", "s", "1:1"});
-  rows.push_back({"f", "public", "commit_and_fail", "v", "0:32767"});
-  if (node.cluster().truth().catalog_warns)
-    rows.push_back({"h", std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+  rows.push_back({"f", "30000", "public", "hidden_write", "fs0c", "1:1", "library"});
+  rows.push_back(
+      {"f", "30001", "public", "commit_and_fail", "pv0plpython3u", "0:32767", std::nullopt});
+  if (node.cluster().truth().catalog_warns) {
+    // A cast that nobody has to name, over a function that may do anything.
+    rows.push_back({"f", "30002", "public", "cast_it", "fv0c", "1:1", "library"});
+    rows.push_back(
+        {"c", "30002", std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+  }
   return rows;
 }
 
@@ -42,7 +48,7 @@ std::optional<Rows> system_answer(SimNode& node, std::string_view sql) {
   const auto asks = [sql](std::string_view what) {
     return sql.find(what) != std::string_view::npos;
   };
-  if (asks("volatile_function")) return catalog_answer(node);
+  if (asks("pg_rewrite")) return catalog_answer(node);
   if (asks("pg_settings WHERE name IN")) return Rows{{"TimeZone", "UTC"}, {"server_version", "15"}};
   if (asks("wal_block_size")) return poll_answer(node);
   if (asks("pg_current_wal_insert_lsn") && asks("concat(")) {

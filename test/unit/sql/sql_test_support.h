@@ -25,7 +25,22 @@ class FixedRandom final : public Random {
   unsigned seed_;
 };
 
-/// Relations and functions by bare name; a schema is not looked at unless it is "nowhere".
+/// What a function may do, the worst last.
+enum class Volatility : std::uint8_t { immutable_builtin, immutable, stable, volatile_ };
+
+/// What a relation is and stands on.
+struct RelationFacts {
+  bool known = false;
+  bool on_replicas = false;
+  bool is_view = false;
+  bool is_sequence = false;
+  bool reads_more = false;   ///< All tables count as read.
+  bool writes_more = false;  ///< All tables count as written.
+  bool hides_volatile = false;
+};
+
+/// Relations and functions by bare name; a schema is not looked at unless it is "nowhere". A
+/// function that is not immutable in C reads all tables, a volatile one writes them.
 class HandCatalog final : public Catalog {
  public:
   std::map<std::string, RelationFacts, std::less<>> relations;
@@ -36,15 +51,51 @@ class HandCatalog final : public Catalog {
     relations[name] = {.known = true, .on_replicas = true};
     return *this;
   }
-  RelationFacts relation(Bytes schema, Bytes name) const noexcept override {
+  bool relation(Bytes schema, Bytes name, Uses uses, Effects& effects) const override {
     const auto found = relations.find(name);
-    return found == relations.end() || schema == "nowhere" ? RelationFacts{} : found->second;
+    if (found == relations.end() || schema == "nowhere" || !found->second.known) return false;
+    const RelationFacts& facts = found->second;
+    const bool written = (uses & use::kWrites) != 0;
+    if (!written && (facts.is_sequence || !facts.on_replicas)) effects.add_cause(Cause::unlogged);
+    if ((uses & use::kCopyOut) != 0 && facts.is_view) effects.add_cause(Cause::unparsed);
+    if (!written && (facts.is_view || facts.reads_more)) everything(effects.reads);
+    if (written && (facts.is_view || facts.writes_more)) everything(effects.writes);
+    if (facts.hides_volatile) does_anything(effects);
+    // What refers to it nobody here knows.
+    if ((uses & use::kTruncateCascade) != 0) everything(effects.writes);
+    return true;
   }
-  Volatility function(Bytes schema, Bytes name, int) const noexcept override {
+  bool function(Bytes schema, Bytes name, int, Effects& effects) const override {
     const auto found = functions.find(name);
-    return found == functions.end() || schema == "nowhere" ? Volatility::unknown : found->second;
+    if (found == functions.end() || schema == "nowhere") return false;
+    call(*found, effects);
+    return true;
   }
+  void column(Bytes name, Effects& effects) const override {
+    const auto found = functions.find(name);
+    if (found != functions.end()) call(*found, effects);
+  }
+  void operation(Bytes, Effects&) const override {}
+  void type(Bytes, Bytes, Effects&) const override {}
   bool hides_writes() const noexcept override { return hides; }
+
+ private:
+  static void everything(TableSet& set) { set.join({.all = true, .keys = {}}); }
+  static void does_anything(Effects& effects) {
+    effects.add_cause(Cause::primary_function);
+    effects.certain = false;
+    everything(effects.reads);
+    everything(effects.writes);
+  }
+  static void call(const std::pair<const std::string, Volatility>& function, Effects& effects) {
+    const bool allowed = listed(effects.rules->replica, {}, function.first);
+    if (listed(effects.rules->primary, {}, function.first)) return does_anything(effects);
+    if (function.second == Volatility::immutable_builtin) return;
+    everything(effects.reads);
+    if (allowed) return;
+    effects.certain = false;
+    if (function.second == Volatility::volatile_) does_anything(effects);
+  }
 };
 
 inline std::shared_ptr<const StatementClass> classify(

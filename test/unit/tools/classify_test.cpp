@@ -12,10 +12,11 @@ namespace {
 
 class KnowsOneFunction final : public sql::Catalog {
  public:
-  sql::RelationFacts relation(Bytes, Bytes) const noexcept override { return {}; }
-  sql::Volatility function(Bytes, Bytes name, int) const noexcept override {
-    return name == "mine" ? sql::Volatility::stable : sql::Volatility::unknown;
-  }
+  bool relation(Bytes, Bytes, sql::Uses, sql::Effects&) const override { return false; }
+  bool function(Bytes, Bytes name, int, sql::Effects&) const override { return name == "mine"; }
+  void column(Bytes, sql::Effects&) const override {}
+  void operation(Bytes, sql::Effects&) const override {}
+  void type(Bytes, Bytes, sql::Effects&) const override {}
   bool hides_writes() const noexcept override { return false; }
 };
 
