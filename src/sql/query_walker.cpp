@@ -97,6 +97,7 @@ void QueryWalker::walk(Bytes text, Tokens tokens, std::size_t from, Findings& fo
   ctes_.clear();
   pending_cte_.clear();
   levels_.push_back({});
+  top().may_modify = true;
   for (std::size_t at = from; at < tokens.size() && !found.broken;) at = step(at);
   const Level& end = top();
   if (levels_.size() != 1 || end.expects_table || end.with != With::none || end.brackets != 0)
@@ -191,6 +192,7 @@ void QueryWalker::open(std::size_t at) {
   child.open_at = static_cast<std::uint32_t>(at);
   child.cte_mark = static_cast<std::uint16_t>(ctes_.size());
   Level& parent = top();
+  child.may_modify = parent.with == With::as;
   if (parent.expects_table) {  // FROM (a JOIN b …) or FROM (SELECT …)
     parent.expects_table = false;
     child.from = child.had_from = child.expects_table = true;
@@ -362,6 +364,11 @@ std::size_t QueryWalker::begin_query(std::size_t at) {
         return at + 2;
       }
       return at + 1;
+    default:
+      break;
+  }
+  if (!level.may_modify) return at;  // FROM (update JOIN b …)
+  switch (int{word_at(at)}) {
     case Word::insert:
       return word_at(at + 1) == Word::into ? modification(at, Dml::insert, at + 2) : at;
     case Word::delete_:
@@ -369,7 +376,8 @@ std::size_t QueryWalker::begin_query(std::size_t at) {
     case Word::merge:
       return word_at(at + 1) == Word::into ? modification(at, Dml::merge, at + 2) : at;
     case Word::update:
-      return any_name(at + 1) ? modification(at, Dml::update, at + 1) : at;
+      // INSERT … ON CONFLICT DO UPDATE SET is none of its own.
+      return any_name(at + 1) && !follows(at, Word::do_) ? modification(at, Dml::update, at + 1) : at;
     default:
       return at;
   }
@@ -395,6 +403,7 @@ std::size_t QueryWalker::modification(std::size_t at, Dml dml, std::size_t targe
   Level& level = top();
   found_->modifies = true;
   level.at_start = level.insert_head = dml == Dml::insert;
+  level.insert_ctes = static_cast<std::uint16_t>(ctes_.size());
   level.query = dml != Dml::insert;
   level.from = level.had_from = level.expects_table = false;
   level.dml = dml;
@@ -484,6 +493,12 @@ std::size_t QueryWalker::key_word(std::size_t at, Word word) {
       end_from();
       level.at_start = level.query = true;
       return at + 1;
+    case Word::do_:
+    case Word::returning:
+      // INSERT INTO t WITH x … SELECT … [ON CONFLICT … DO …]: x ends with the query.
+      if (level.dml == Dml::insert) ctes_.resize(level.insert_ctes);
+      end_from();
+      return at + 1;
     case Word::where:
     case Word::group:
     case Word::having:
@@ -491,7 +506,6 @@ std::size_t QueryWalker::key_word(std::size_t at, Word word) {
     case Word::limit:
     case Word::offset:
     case Word::fetch:
-    case Word::returning:
     case Word::when:
       end_from();
       return at + 1;
@@ -547,7 +561,7 @@ std::size_t QueryWalker::select_into(std::size_t at) {
     if (word == Word::temp || word == Word::temporary) found_->into_temp = true;
     const bool is_option = word == Word::temp || word == Word::temporary || word == Word::local ||
                            word == Word::global || word == Word::unlogged || word == Word::table;
-    if (!is_option) break;
+    if (!is_option || at + 1 >= tokens_.size() || !is_any_name(tokens_[at + 1])) break;
   }
   RelationName target;
   const std::size_t end = read_name(text_, tokens_, at, target);

@@ -83,9 +83,11 @@ class QueryWalker {
     std::int32_t commas = 0;
     std::uint32_t brackets = 0;  ///< Commas inside ARRAY[…] separate neither arguments nor tables.
     std::uint16_t cte_mark = 0;  ///< names of WITH that were visible when it opened
+    std::uint16_t insert_ctes = 0;  ///< those visible at INSERT: the rest belongs to its query alone
     With with = With::none;
     Dml dml = Dml::none;
     bool at_start = true;      ///< A query may begin here.
+    bool may_modify = false;   ///< What begins may also be INSERT and the like: all of it, and WITH bodies.
     bool insert_head = false;  ///< Between INSERT INTO t and its query.
     bool query = false;        ///< FROM at this level begins a list of tables.
     bool had_from = false;

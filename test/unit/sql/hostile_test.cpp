@@ -1,7 +1,9 @@
 // Texts made to hurt. Each must be judged within a bound that only quadratic work or deep recursion
 // could miss.
 #include <catch2/catch.hpp>
+#include <algorithm>
 #include <ctime>
+#include <functional>
 
 #include "sql/split.h"
 #include "sql_test_support.h"
@@ -11,6 +13,9 @@ using namespace pgweir::sql;
 using namespace pgweir::sql::test;
 
 namespace {
+
+/// Seconds of processor time, which other work on the machine does not lengthen.
+double processor_time() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 std::string repeated(Bytes piece, std::size_t size) {
   std::string out;
@@ -85,11 +90,10 @@ TEST_CASE("forty kilobytes of anything take linear time and little stack") {
     for (const std::string& piece : pieces) {
       const std::string text = before + repeated(piece, kSize) + after;
       INFO(before << piece << "…" << after);
-      const std::clock_t began = std::clock();  // CPU: the machine may be busy.
+      const double began = processor_time();
       CHECK(classify(text) != nullptr);
-      const double took_s = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
       // Some milliseconds without optimisation; quadratic work would need many seconds.
-      CHECK(took_s < 2);
+      CHECK(processor_time() - began < 2);
     }
   }
 }
@@ -108,14 +112,14 @@ TEST_CASE("a million different names are bounded, not remembered") {
   }
   columns += "1";
   ctes += " SELECT 1";
-  const std::clock_t began = std::clock();  // CPU: the machine may be busy.
+  const double began = processor_time();
   CHECK(classify(columns)->cause == Cause::unparsed);
   CHECK(classify(tables)->reads.all);
   CHECK(classify(tables)->tables_read.size() <= 256);
   CHECK(classify(calls)->target == Target::primary);
   CHECK(classify(calls)->functions.size() <= 128);
   CHECK(classify(ctes)->reads.all);
-  CHECK(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC < 5);
+  CHECK(processor_time() - began < 5);
 }
 
 TEST_CASE("every prefix of a statement is judged without harm") {
@@ -134,5 +138,48 @@ TEST_CASE("every prefix of a statement is judged without harm") {
     CHECK(classify(Bytes(text).substr(0, size)) != nullptr);
     CHECK(classify(Bytes(text).substr(size)) != nullptr);
     split_statements(Bytes(text).substr(size), {});
+  }
+}
+
+TEST_CASE("a megabyte of what nests or repeats takes time in proportion to its length") {
+  // Sixteen times as much may take some twenty-five times as long, for caches and noise; quadratic work would take 256 times.
+  constexpr std::size_t kSmall = 1 << 16;
+  constexpr std::size_t kLarge = (1 << 20) - 100;
+  const auto nested = [](Bytes open, Bytes inside, Bytes close, std::size_t size) {
+    const std::size_t n = size / (open.size() + close.size());
+    return "SELECT " + repeated(open, n * open.size()) + std::string(inside) + repeated(close, n * close.size());
+  };
+  const auto chain = [](Bytes piece, std::size_t size) { return "SELECT 1" + repeated(piece, size); };
+  const std::pair<const char*, std::function<std::string(std::size_t)>> kinds[] = {
+      {"nested comments", [&](std::size_t size) { return nested("/*", "1", "*/", size) + " 1"; }},
+      {"parentheses", [&](std::size_t size) { return nested("(", "1", ")", size); }},
+      {"1+1+1", [&](std::size_t size) { return chain("+1", size); }},
+      {"UNION ALL", [&](std::size_t size) { return chain(" UNION ALL SELECT 1", size); }},
+      {"UNION ALL of tables", [&](std::size_t size) { return chain(" UNION ALL SELECT a FROM t", size); }},
+      {"nested sub-selects", [&](std::size_t size) { return nested("(SELECT ", "1", ")", size); }},
+      {"not", [&](std::size_t size) { return chain(" AND NOT a", size); }},
+      {"list", [&](std::size_t size) { return "SELECT 1 WHERE a IN (1" + repeated(",2", size) + ")"; }},
+      {"names", [&](std::size_t size) { return chain(", a.b", size); }},
+      {"calls", [&](std::size_t size) { return chain(", f(a)", size); }},
+      {"dollar quotes", [&](std::size_t size) { return chain(", $a$ $b$ $a$", size); }},
+      {"strings", [&](std::size_t size) { return chain(", 'a''b'", size); }},
+      {"statements", [&](std::size_t size) { return chain("; SELECT 1", size); }},
+  };
+  for (const auto& [name, make] : kinds) {
+    const auto least_of = [&, make = make](std::size_t size, int tries) {
+      const std::string text = make(size);
+      REQUIRE(text.size() <= 1 << 20);
+      double least = 1e9;
+      for (int i = 0; i < tries; ++i) {
+        const double began = processor_time();
+        CHECK(classify(text) != nullptr);
+        least = std::min(least, processor_time() - began);
+      }
+      return least;
+    };
+    const double small = least_of(kSmall, 3);
+    const double large = least_of(kLarge, 1);
+    INFO(name << ": " << small << " s and " << large << " s");
+    CHECK(large < 40 * small + 0.02);
   }
 }

@@ -520,3 +520,22 @@ TEST_CASE("an event trigger belongs to no table") {
   CHECK(writes_of("CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION f()") == "");
   CHECK(writes_of("CREATE TRIGGER e AFTER INSERT ON t EXECUTE FUNCTION f()") == "t");
 }
+
+TEST_CASE("a table may be called like what modifies tables") {
+  for (Bytes text : {"SELECT * FROM (update JOIN a ON true)", "SELECT * FROM (update x JOIN a y ON true)",
+                     "DELETE FROM b USING a, (update AS x (c) CROSS JOIN a)"}) {
+    INFO(text);
+    const std::string reads = reads_of(text);
+    CHECK((reads == "update a" || reads == "a update"));
+  }
+  CHECK(verdict("SELECT * FROM (update x JOIN a ON true)") == "replica");
+  CHECK(writes_of("INSERT INTO t (SELECT 1) ON CONFLICT (id) DO UPDATE SET a = 1") == "t");
+  CHECK(writes_of("WITH x AS (WITH y AS (SELECT 1) UPDATE t SET a = 1 RETURNING 1) TABLE x") == "t");
+}
+
+TEST_CASE("a name of the query of an INSERT is none behind it") {
+  CHECK(reads_of("INSERT INTO t WITH x AS (SELECT 1) SELECT * FROM x ON CONFLICT (a) DO UPDATE SET b = (SELECT c FROM x), d = 1") ==
+        "x");
+  CHECK(reads_of("INSERT INTO t SELECT * FROM a conflict, b JOIN c ON conflict, d") == "a b c d");
+  CHECK(reads_of("WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x RETURNING (SELECT c FROM x)") == "");
+}
