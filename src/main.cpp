@@ -23,6 +23,7 @@
 #include "net/log_file.h"
 #include "net/loop.h"
 #include "net/network.h"
+#include "net/password_pool.h"
 #include "net/process.h"
 #include "net/resolver.h"
 #include "net/signals.h"
@@ -126,10 +127,11 @@ class Service final : public io::Turner {
         dialer_(loop_, resolver_),
         network_(loop_, log_),
         prober_(loop_, resolver_),
+        passwords_(loop_, log_),
         // Before anything listens: a signal that comes early must not be the end.
         signals_(loop_, signal_numbers(),
                  [this](int number) { on_signal(number); }),
-        pooler_({loop_, network_, dialer_, prober_, random_, log_, disk_, net::own_uid()}) {
+        pooler_({loop_, network_, dialer_, prober_, random_, log_, disk_, net::own_uid(), &passwords_}) {
     network_.pass(std::move(passed_sockets));
   }
 
@@ -218,6 +220,7 @@ class Service final : public io::Turner {
   net::SocketDialer dialer_;
   net::SocketNetwork network_;
   net::LibpqProber prober_;
+  net::PasswordPool passwords_;
   net::Signals signals_;
   app::Pooler pooler_;
   /// Only compared: a new address means new settings.

@@ -1,5 +1,6 @@
 // Who is let in, where, and how he has to prove who he is.
 #include "admin/commands.h"
+#include "admin/console.h"
 #include "app/impl.h"
 #include "base/text.h"
 
@@ -38,36 +39,173 @@ std::string Pooler::Impl::name_of(const Server& server) const {
                  std::to_string(to.port), " "});
 }
 
-auth::Method Pooler::Impl::method() const noexcept {
-  switch (settings_->auth_type) {
-    case config::AuthType::any:
-      return auth::Method::any;
-    case config::AuthType::trust:
-      return auth::Method::trust;
-    case config::AuthType::md5:
-      return auth::Method::md5;
-    case config::AuthType::scram_sha_256:
-      return auth::Method::scram_sha_256;
-  }
-  return auth::Method::reject;
-}
-
 session::Admission Pooler::Impl::admit(session::ClientSession& session, std::string_view database,
                                        std::string_view user, std::int64_t local_uid) {
   Client& client = entry(session);
+  const io::TlsInfo* tls = session.transport()->tls();
   if (settings_->log_connections) {
     log().log(concat({name_of(client), "login attempt: db=", database, " user=", user,
-                      " tls=no replication=no"}));
+                      " tls=", tls ? tls->text() : "no", " replication=no"}));
   }
+  client.is_console = admin::is_console_database(database);
+  client.entrance = std::make_unique<Entrance>();
+  Entrance& entrance = *client.entrance;
+  entrance.database = database;
+  entrance.user = user;
+  entrance.local_uid = local_uid;
+  entrance.access = access_;
+  return decide(client);
+}
+
+/// How the client is to prove who he is, as far as what is known of him tells. Comes back when a server has
+/// answered what had to be asked.
+session::Admission Pooler::Impl::decide(Client& client) {
+  Entrance& entrance = *client.entrance;
   session::Admission answer;
-  answer.method = method();
-  if (const auth::Secret* secret = userlist_.find(user)) {
+  answer.console = client.is_console;
+  const auto pending = [&] {
+    answer.pending = true;
+    return std::move(answer);
+  };
+  // The operator on this machine, as the account that the process runs under, needs no password.
+  if (client.is_console && entrance.user == "pgbouncer" && entrance.local_uid >= 0 &&
+      entrance.local_uid == parts_.own_uid) {
+    answer.user_known = true;
+    answer.method = auth::Method::any;
+    return answer;
+  }
+  if (!entrance.problem && !choose_method(client, answer)) return pending();
+  if (!entrance.problem && !find_secret(client, answer)) return pending();
+  if (entrance.problem) {
+    answer.method = auth::Method::any;
+    answer.refusal = entrance.problem->text();
+    answer.refusal_sqlstate = entrance.problem->sqlstate();
+    return answer;
+  }
+  check_identity(client, answer);
+  return let_in(client, std::move(answer));
+}
+
+/// By auth_type, or by the rule that fits. False: which one fits has to be asked first.
+bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
+  Entrance& entrance = *client.entrance;
+  switch (settings_->auth_type) {
+    case config::AuthType::any: answer.method = auth::Method::any; return true;
+    case config::AuthType::trust: answer.method = auth::Method::trust; return true;
+    case config::AuthType::plain: answer.method = auth::Method::plain; return true;
+    case config::AuthType::md5: answer.method = auth::Method::md5; return true;
+    case config::AuthType::scram_sha_256: answer.method = auth::Method::scram_sha_256; return true;
+    case config::AuthType::cert: answer.method = auth::Method::cert; return true;
+    case config::AuthType::peer: answer.method = auth::Method::peer; return true;
+    case config::AuthType::pam: answer.method = auth::Method::pam; return true;
+    case config::AuthType::ldap: answer.method = auth::Method::ldap; return true;
+    case config::AuthType::hba: break;
+  }
+  const io::Transport& transport = *client.session.transport();
+  const io::Address peer = transport.peer();
+  auth::HbaQuestion question{.database = entrance.database,
+                             .user = entrance.user,
+                             .physical_replication = false,
+                             .encrypted = transport.tls() != nullptr,
+                             .address = std::nullopt,
+                             .roles = entrance.roles ? &*entrance.roles : nullptr};
+  if (peer.kind == io::Address::Kind::tcp) {
+    question.address = auth::parse_ip(peer.host);
+    if (!question.address) {  // Nobody's; a rule for Unix sockets must not fit it.
+      answer.method = auth::Method::reject;
+      return true;
+    }
+  }
+  if (!entrance.roles && entrance.access->rules.needs_roles(question)) {
+    if (ask(client, Lookup::What::roles) == Asked::under_way) return false;
+    if (entrance.problem) return true;
+    question.roles = &entrance.roles.emplace(auth::Roles{entrance.user});
+  }
+  entrance.rule = entrance.access->rules.find(question);
+  answer.method = entrance.rule ? entrance.rule->method : auth::Method::reject;
+  if (!entrance.rule) answer.stranger_text = "no authentication method is found";
+  return true;
+}
+
+/// From auth_file, else from a server. False: it has to be asked first.
+bool Pooler::Impl::find_secret(Client& client, session::Admission& answer) {
+  Entrance& entrance = *client.entrance;
+  switch (answer.method) {
+    case auth::Method::any:
+    case auth::Method::pam:
+    case auth::Method::ldap:
+      answer.user_known = true;
+      break;
+    case auth::Method::reject: return true;
+    case auth::Method::trust:
+    case auth::Method::plain:
+    case auth::Method::md5:
+    case auth::Method::scram_sha_256:
+    case auth::Method::cert:
+    case auth::Method::peer: break;
+  }
+  if (const auth::Secret* secret = entrance.access->users.find(entrance.user)) {
     answer.user_known = true;
     answer.secret = *secret;
+    return true;
   }
-  if (answer.method == auth::Method::any) answer.user_known = true;
-  if (admin::is_console_database(database))
-    return console_admission(client, std::move(answer), user, local_uid);
+  if (answer.user_known) return true;
+  if (!std::exchange(entrance.asked_for_secret, true)) {
+    switch (ask(client, Lookup::What::secret)) {
+      case Asked::under_way: return false;
+      case Asked::nobody:
+        entrance.asked_nobody = true;
+        break;
+      case Asked::known: break;
+    }
+  }
+  if (entrance.found) {
+    answer.user_known = true;
+    answer.secret = entrance.secret;
+    if (entrance.secret_ttl > Duration{} && !entrance.from_cache && entrance.secret.form() != auth::SecretForm::none)
+      secrets_.keep(entrance.secret_key, entrance.secret, now() + entrance.secret_ttl);
+  } else if (!entrance.asked_nobody) {
+    answer.stranger_text = "no such user";
+  }
+  return true;
+}
+
+/// What the connection itself proves: the certificate it was opened with, the account at its other end.
+void Pooler::Impl::check_identity(Client& client, session::Admission& answer) {
+  const Entrance& entrance = *client.entrance;
+  const auth::HbaRule* rule = entrance.rule;
+  const io::TlsInfo* tls = client.session.transport()->tls();
+  const bool certified = tls && tls->peer_has_certificate && tls->peer_verified;
+  const auto is_user = [&](const std::string& name) {
+    if (!rule || rule->map.empty()) return !name.empty() && name == entrance.user;
+    if (entrance.access->maps.allows(rule->map, name, entrance.user)) return true;
+    log().warning(concat({name_of(client), "ident map: ", rule->map, " does not have a match"}));
+    return false;
+  };
+  const auto refuse = [&](std::string_view text) {
+    answer.method = auth::Method::reject;
+    answer.stranger_text = text;
+  };
+  if (rule && rule->client_cert != auth::HbaRule::ClientCert::none) {
+    const bool named = rule->client_cert == auth::HbaRule::ClientCert::verify_ca ||
+                       (tls && tls->peer_common_name == entrance.user);
+    if (!certified || !named) return refuse("certificate authentication failed");
+  }
+  if (answer.method == auth::Method::cert) {
+    if (!certified || !is_user(rule && rule->by_dn ? tls->peer_dn : tls->peer_common_name))
+      refuse("certificate authentication failed");
+  } else if (answer.method == auth::Method::peer) {
+    const std::optional<std::string> account = entrance.local_uid >= 0 && parts_.passwords
+                                                   ? parts_.passwords->account_of(entrance.local_uid)
+                                                   : std::nullopt;
+    if (!account || !is_user(*account)) refuse("unix socket login rejected");
+  }
+}
+
+/// The checks that need no secret, and the place in a pool. What they say is told after the exchange.
+session::Admission Pooler::Impl::let_in(Client& client, session::Admission answer) {
+  const Entrance& entrance = *client.entrance;
+  if (client.is_console) return console_admission(client, std::move(answer));
   const auto refuse = [&](std::string_view sqlstate, std::string text) {
     answer.refusal = std::move(text);
     answer.refusal_sqlstate = sqlstate;
@@ -76,15 +214,18 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   if (shutting_down_ && !may_still_come_in(client))
     return refuse("08P01", "pooler is shutting down");
   // A stranger gets his refusal for the wrong password, and no pool or database is made for him.
-  if (!answer.user_known) return refuse("28P01", "password authentication failed");
-  DatabaseEntry* found = database_for(database);
-  if (!found) return refuse("3D000", concat({"no such database: ", database}));
-  if (found->disabled) return refuse("3D000", concat({"database \"", database, "\" is disabled"}));
-  UserEntry& known = user_for(user);
+  if (!answer.user_known || answer.method == auth::Method::reject)
+    return refuse("28P01", "password authentication failed");
+  const bool judged_outside = answer.method == auth::Method::pam || answer.method == auth::Method::ldap;
+  if (judged_outside && !entrance.judged) return answer;
+  DatabaseEntry* found = database_for(entrance.database);
+  if (!found) return refuse("3D000", concat({"no such database: ", entrance.database}));
+  if (found->disabled) return refuse("3D000", concat({"database \"", entrance.database, "\" is disabled"}));
+  UserEntry& known = user_for(entrance.user);
   if (std::string full = too_many_clients(*found, known); !full.empty())
     return refuse("53300", std::move(full));
   const bool forced = !found->line.user.empty();
-  PoolEntry& pool = pool_for(*found, forced ? found->line.user : std::string(user), forced);
+  PoolEntry& pool = pool_for(*found, forced ? found->line.user : entrance.user, forced);
   client.pool_entry = &pool;
   client.user_entry = &known;
   client.counted = true;
@@ -104,17 +245,8 @@ bool Pooler::Impl::may_still_come_in(const Client& client) const noexcept {
          transport->peer().kind == io::Address::Kind::tcp;
 }
 
-session::Admission Pooler::Impl::console_admission(Client& client, session::Admission answer,
-                                                   std::string_view user, std::int64_t local_uid) {
-  client.is_console = true;
-  answer.console = true;
-  // The operator on this machine, as the account that the process runs under, needs no password.
-  if (user == "pgbouncer" && local_uid >= 0 && local_uid == parts_.own_uid) {
-    answer.user_known = true;
-    answer.method = auth::Method::any;
-    return answer;
-  }
-  if (admin::access_of(*settings_, user) == admin::Access::none) {
+session::Admission Pooler::Impl::console_admission(Client& client, session::Admission answer) {
+  if (admin::access_of(*settings_, client.entrance->user) == admin::Access::none) {
     answer.refusal = "not allowed";
     answer.refusal_sqlstate = "42501";
   }
@@ -138,6 +270,7 @@ std::string Pooler::Impl::too_many_clients(const DatabaseEntry& database,
 
 void Pooler::Impl::logged_in(session::ClientSession& session, auth::Credentials credentials) {
   Client& client = entry(session);
+  forget_entrance(client);
   PoolEntry& pool = *client.pool_entry;
   if (suspended_) session.suspend(true);
   const bool first = !std::exchange(pool.used, true);
@@ -160,6 +293,7 @@ std::unique_ptr<session::Console> Pooler::Impl::console(session::ClientSession& 
       operator_here ? admin::Access::admin : admin::access_of(*settings_, session.user());
   if (access == admin::Access::none) return nullptr;
   if (List<Client, &Client::login_hook>::linked(client)) logging_in_.remove(client);
+  forget_entrance(client);
   return std::make_unique<ConsoleSeat>(world_, access, client);
 }
 

@@ -70,7 +70,7 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
     while (const pool::Opening next = seats.next_to_fill(now())) open(pool, *next.subpool, false);
     lower(now() + std::chrono::milliseconds(500));
   }
-  if (seats.waiting() > 0 || !pool.welcoming.empty()) wants_pump(pool);
+  if (seats.waiting() > 0 || !pool.welcoming.empty() || !pool.lookups.empty()) wants_pump(pool);
   lower(seats.next_deadline(now()));
 }
 

@@ -77,6 +77,7 @@ void Pooler::Impl::bind(Client& client, Server& server, const routing::Route& ro
   ENSURE(server.session.owes_nothing() && server.session.client() == nullptr);
   ENSURE(&server.pool == client.pool_entry);
   place(server, pool::Place::active);
+  server.served = true;
   count(client, route);
   client.session.bind(server.session, route);
 }
@@ -216,6 +217,8 @@ void Pooler::Impl::hand_out(Server& server) {
   if (const std::string_view why = unfit(server); !why.empty()) return close_server(server, why);
   if (send_away_stranger(server)) return;
   place(server, pool::Place::idle);
+  if (!pool.lookups.empty()) serve_lookups(pool, &server);
+  if (server.seat_place() != pool::Place::idle || server.gone) return;
   if (give_to_waiter(server)) return;
   const pool::Limits& limits = pool.seats.limits;
   if (limits.server_idle_timeout > Duration{}) lower(now() + limits.server_idle_timeout);

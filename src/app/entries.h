@@ -6,9 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "app/access.h"
 #include "auth/credentials.h"
+#include "auth/password_checker.h"
 #include "base/ids.h"
 #include "base/list.h"
 #include "config/settings.h"
@@ -23,8 +26,70 @@
 namespace pgweir::app {
 
 class Cluster;
+struct Client;
 struct PoolEntry;
+struct Server;
 struct DatabaseEntry;
+
+/// Clients for whom an answer has come; the turn goes on with them.
+class Answered;
+
+/// A question about a user who logs in. A server of auth_user's pool answers it.
+struct Lookup {
+  enum class What : std::uint8_t { secret, roles };
+
+  What what = What::secret;
+  std::string sql;  ///< $1 is the user
+  Client* client = nullptr;
+  PoolEntry* pool = nullptr;    ///< null: not under way
+  Server* server = nullptr;     ///< null: waits in the pool's list
+  bool asked_again = false;     ///< the first server was lost
+  ListHook<Lookup> hook;
+};
+
+/// What is known of a client while it logs in.
+struct Entrance final : auth::PasswordCheckUser {
+  std::string database;
+  std::string user;
+  std::int64_t local_uid = -1;
+  std::shared_ptr<const Access> access;
+  const auth::HbaRule* rule = nullptr;  ///< of access, the one that fits
+  std::optional<auth::Roles> roles;
+  bool asked_for_secret = false;
+  bool asked_nobody = false;   ///< there was no server to ask
+  bool judged = false;         ///< PAM or LDAP has let him in
+  bool found = false;          ///< a server knows the user
+  bool from_cache = false;
+  auth::Secret secret;         ///< his, when found
+  std::string secret_key;      ///< under which it may be kept
+  Duration secret_ttl{};
+  std::optional<Error> problem;  ///< what was asked can't be answered
+  Lookup lookup;
+  std::unique_ptr<auth::PasswordCheck> check;
+  std::optional<Status> verdict;
+  Client* client = nullptr;
+  Answered* answered = nullptr;  ///< where the client is put then
+
+  void on_checked(const Status& what) noexcept override;
+};
+
+/// Secrets that auth_query found, for auth_query_cache_ttl.
+class FoundSecrets {
+ public:
+  /// nullptr: not known, or not any more.
+  const auth::Secret* find(const std::string& key, Time now) noexcept;
+  void keep(const std::string& key, const auth::Secret& secret, Time until);
+  void forget(const std::string& key) noexcept { by_key_.erase(key); }
+  void clear() noexcept { by_key_.clear(); }
+
+ private:
+  static constexpr std::size_t kSecretsMax = 10'000;
+  struct Kept {
+    auth::Secret secret;
+    Time until{};
+  };
+  std::unordered_map<std::string, Kept> by_key_;
+};
 
 /// One place of servers: a node of a cluster, or the host list of a database that is not split.
 struct Node {
@@ -55,9 +120,11 @@ struct Server : pool::ServerSeat {
   std::uint32_t cancels = 0;       ///< cancel requests for it that are still under way
   bool ever_idle = false;          ///< the login is done
   bool read_only = false;          ///< opened as a replica's: it refuses writes even if the node is promoted
+  bool served = false;             ///< a client has worked here, and may have left something behind
   bool gone = false;
   std::optional<Error> why_gone;
   io::Address dialled;
+  Lookup* lookup = nullptr;  ///< under way here
 
   pool::Place seat_place() const noexcept { return place; }
 };
@@ -86,6 +153,24 @@ struct Client : pool::Waiter {
   ListHook<Client> pool_hook;     ///< of its pool
   ListHook<Client> welcome_hook;  ///< waits for the pool's first server
   ListHook<Client> gone_hook;
+  ListHook<Client> answered_hook;
+  std::unique_ptr<Entrance> entrance;  ///< until it is logged in
+};
+
+class Answered {
+ public:
+  void add(Client& client) noexcept {
+    if (!List<Client, &Client::answered_hook>::linked(client)) list_.push_back(client);
+  }
+  void remove(Client& client) noexcept {
+    if (List<Client, &Client::answered_hook>::linked(client)) list_.remove(client);
+  }
+  Client* take() noexcept { return list_.pop_front(); }
+  bool empty() const noexcept { return list_.empty(); }
+  std::size_t size() const noexcept { return list_.size(); }
+
+ private:
+  List<Client, &Client::answered_hook> list_;
 };
 
 /// The servers of one (database, user).
@@ -99,6 +184,7 @@ struct PoolEntry {
   auth::Credentials gained;
   List<Client, &Client::pool_hook> clients;
   List<Client, &Client::welcome_hook> welcoming;
+  List<Lookup, &Lookup::hook> lookups;  ///< wait for a server of this pool
   ListHook<PoolEntry> pump_hook;  ///< a connection may have to be opened
   /// The last failed login; cleared by the next one that works.
   std::optional<Error> last_failure;

@@ -5,7 +5,7 @@
 //   order dispatch.cpp   routes, and who gets which server              servers.cpp    opening and
 //   closing servers, failures admission.cpp  who is let in registry.cpp   databases, pools, reload
 //   deadlines.cpp  time-outs, the statistics period               world.cpp, orders.cpp   what the
-//   console sees and asks
+//   console sees and asks          lookups.cpp   what servers are asked about users who log in
 #pragma once
 
 #include <deque>
@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/access.h"
 #include "app/canceller.h"
 #include "app/clusters.h"
 #include "app/entries.h"
@@ -24,7 +25,6 @@
 #include "app/pooler.h"
 #include "app/world.h"
 #include "auth/client_login.h"
-#include "auth/userlist.h"
 #include "base/list.h"
 #include "config/settings.h"
 #include "session/hub.h"
@@ -80,6 +80,10 @@ class Pooler::Impl final : public session::Hub,
                            std::string_view user, std::int64_t local_uid) override;
   void logged_in(session::ClientSession& session, auth::Credentials credentials) override;
   std::unique_ptr<session::Console> console(session::ClientSession& session) override;
+  void judge_password(session::ClientSession& session, const std::string& password) override;
+  void login_refused(session::ClientSession& session) noexcept override;
+  void looked_up(session::ServerSession& session, const Error* problem,
+                 session::LookupRows rows) noexcept override;
   void wants_turn(session::ClientSession& session) noexcept override;
   void wants_server(session::ClientSession& session) noexcept override;
   void wants_no_server(session::ClientSession& session) noexcept override;
@@ -126,7 +130,7 @@ class Pooler::Impl final : public session::Hub,
   /// Whether there is something left for a round of this turn.
   bool work_left() const noexcept {
     if (!ready_.empty() || !departed_.empty()) return true;
-    return !suspended_ && !(released_.empty() && wanting_.empty() && pump_.empty());
+    return !suspended_ && !(released_.empty() && wanting_.empty() && pump_.empty() && answered_.empty());
   }
   void lower(Time deadline) noexcept {
     if (deadline < next_deadline_) next_deadline_ = deadline;
@@ -181,16 +185,31 @@ class Pooler::Impl final : public session::Hub,
   static void each_server(const PoolEntry& pool, Do&& what);
 
   // admission.cpp
-  session::Admission console_admission(Client& client, session::Admission answer,
-                                       std::string_view user, std::int64_t local_uid);
+  session::Admission decide(Client& client);
+  session::Admission let_in(Client& client, session::Admission answer);
+  session::Admission console_admission(Client& client, session::Admission answer);
+  bool choose_method(Client& client, session::Admission& answer);
+  bool find_secret(Client& client, session::Admission& answer);
+  void check_identity(Client& client, session::Admission& answer);
   bool may_still_come_in(const Client& client) const noexcept;
-  auth::Method method() const noexcept;
   std::string too_many_clients(const DatabaseEntry& database, const UserEntry& user) const;
   std::string name_of(const Client& client) const;
   std::string name_of(const Server& server) const;
 
+  // lookups.cpp
+  enum class Asked : std::uint8_t { under_way, nobody, known };
+  Asked ask(Client& client, Lookup::What what);
+  void serve_lookups(PoolEntry& pool, const Server* checked = nullptr);
+  pool::Subpool* may_be_asked(PoolEntry& pool) noexcept;
+  void fail_lookups(PoolEntry& pool, const Error& why);
+  void lookup_done(Client& client);
+  void lookup_lost(Server& server) noexcept;
+  void go_on_with_answered();
+  void forget_entrance(Client& client) noexcept;
+  static bool has_lookups(const DatabaseEntry& database) noexcept;
+
   // registry.cpp
-  Result<auth::Users> read_userlist(const config::Settings& settings);
+  void use_access(Access fresh);
   void apply_databases();
   Status reload();
   void adopt(std::shared_ptr<const config::Settings> fresh);
@@ -243,8 +262,10 @@ class Pooler::Impl final : public session::Hub,
   std::shared_ptr<const config::Settings> settings_;
   auth::ServerSecret secret_;
   auth::SaltedPasswordCache salted_passwords_;
+  auth::SaltedPasswordCache strangers_passwords_{64};  ///< hashes taken for users that don't exist
   auth::LoginContext login_context_;
-  auth::Users userlist_;
+  std::shared_ptr<const Access> access_ = std::make_shared<const Access>();
+  FoundSecrets secrets_;
   session::SettingsInterner interner_;
   ConsoleWorld world_;
   Canceller canceller_;
@@ -268,7 +289,6 @@ class Pooler::Impl final : public session::Hub,
   std::optional<Shutdown> shutting_down_;
   bool finished_ = false;
   bool said_what_is_not_kept_ = false;
-  bool said_auth_query_ = false;
   bool paused_ = false;  ///< all databases, by PAUSE without a name
   bool suspended_ = false;
   Time suspend_until_ = kNever;  ///< who has not taken what it was sent by then is closed
@@ -293,6 +313,7 @@ class Pooler::Impl final : public session::Hub,
   List<Client, &Client::wanting_hook> wanting_;
   List<Client, &Client::parked_hook> parked_;  ///< reads that wait for a replica to get far enough
   List<Client, &Client::gone_hook> gone_clients_;
+  Answered answered_;  ///< what was asked for their login is known
   List<Server, &Server::released_hook> released_;
   List<Server, &Server::departed_hook> departed_;
   /// What was closed, until its last words have gone out.

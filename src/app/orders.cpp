@@ -228,6 +228,14 @@ Status ConsoleWorld::set(std::string_view name, std::string_view value) {
     impl_.log().warning(concat({"SET ", name, " failed: ", ok.error().text()}));
     return ok;
   }
+  if (name.starts_with("auth_") && name != "auth_file") {
+    Result<Access> access = read_access(impl_.parts_.files, changed, impl_.access_->users);
+    if (!access) {
+      impl_.log().warning(concat({"SET ", name, " failed: ", access.error().text()}));
+      return access.error();
+    }
+    impl_.use_access(std::move(*access));
+  }
   impl_.adopt(std::make_shared<const config::Settings>(std::move(changed)));
   return {};
 }

@@ -50,7 +50,10 @@ int DatabaseEntry::servers() const noexcept {
 Pooler::Impl::Impl(const Parts& parts)
     : parts_(parts),
       secret_(auth::ServerSecret::draw(parts.random)),
-      login_context_{parts.random, secret_, salted_passwords_, auth::kScramIterations},
+      login_context_{.random = parts.random,
+                     .server_secret = secret_,
+                     .cache = salted_passwords_,
+                     .strangers = &strangers_passwords_},
       world_(*this),
       canceller_(parts.dialer, *this),
       peers_(parts.dialer, parts.log) {}

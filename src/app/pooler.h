@@ -15,6 +15,7 @@
 #include <string>
 
 #include "admin/world.h"
+#include "auth/password_checker.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/result.h"
@@ -36,6 +37,7 @@ struct Parts {
   const config::IniSource& files;  ///< Opens the configuration and auth_file.
   std::int64_t own_uid =
       -1;  ///< Whose Unix-socket peers may be the console user `pgbouncer` without a password.
+  auth::PasswordChecker* passwords = nullptr;  ///< PAM, LDAP and accounts; null: nobody comes in by them.
 };
 
 /// How the process ends: at once; when no client holds a server (as SIGINT); when all clients have

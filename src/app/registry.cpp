@@ -25,21 +25,24 @@ std::vector<std::string> names_in(const std::string& comma_list) {
 Status Pooler::Impl::configure(const std::string& path) {
   Result<config::Settings> settings = config::load(parts_.files, path);
   if (!settings) return settings.error();
-  Result<auth::Users> users = read_userlist(*settings);
-  // As with PgBouncer: nobody can log in by it, which is worth a line and not the whole process.
-  if (!users) log().error(users.error().text());
-  userlist_ = users ? std::move(*users) : auth::Users{};
+  Result<Access> access = read_access(parts_.files, *settings);
+  if (!access) {
+    // As with PgBouncer: without auth_file nobody can log in by it, which is worth a line and not the whole
+    // process. Rules that can't be understood are.
+    log().error(access.error().text());
+    access = read_access(parts_.files, *settings, {});
+    if (!access) return access.error();
+  }
+  use_access(std::move(*access));
   adopt(std::make_shared<const config::Settings>(std::move(*settings)));
   return {};
 }
 
-Result<auth::Users> Pooler::Impl::read_userlist(const config::Settings& settings) {
-  if (settings.auth_file.empty()) return auth::Users{};
-  const Result<std::string> text = parts_.files.read(settings.auth_file);
-  if (!text) return Error(concat({"could not open auth_file: ", text.error().text()}));
-  auth::Userlist list = auth::parse_userlist(*text, settings.auth_file);
-  for (const std::string& warning : list.warnings) log().warning(warning);
-  return std::move(list.users);
+void Pooler::Impl::use_access(Access fresh) {
+  for (const std::string& warning : fresh.warnings) log().warning(warning);
+  login_context_.usual_form = fresh.usual_form;
+  access_ = std::make_shared<const Access>(std::move(fresh));
+  secrets_.clear();
 }
 
 Status Pooler::Impl::reload() {
@@ -48,15 +51,15 @@ Status Pooler::Impl::reload() {
     log().error(concat({"reload failed, the old configuration stays: ", settings.error().text()}));
     return settings.error();
   }
-  Result<auth::Users> users = read_userlist(*settings);
-  if (!users) {
-    log().error(concat({"reload failed, the old configuration stays: ", users.error().text()}));
-    return users.error();
+  Result<Access> access = read_access(parts_.files, *settings);
+  if (!access) {
+    log().error(concat({"reload failed, the old configuration stays: ", access.error().text()}));
+    return access.error();
   }
   for (const std::string& name : config::keep_restart_only(*settings_, *settings)) {
     log().warning(concat({name, " has changed: the new value waits for a restart"}));
   }
-  userlist_ = std::move(*users);
+  use_access(std::move(*access));
   adopt(std::make_shared<const config::Settings>(std::move(*settings)));
   log().log("configuration reloaded");
   return {};
@@ -156,6 +159,7 @@ void Pooler::Impl::remove_database(DatabaseEntry& database) {
   log().log(concat({"database ", database.name, " removed"}));
   database.removed = true;
   for (const auto& pool : database.pools) {
+    fail_lookups(*pool, Error("57P01", "database removed"));
     while (Client* client = pool->clients.front()) {
       pool->clients.remove(*client);
       client->session.close(Error("57P01", "database removed"));
@@ -257,7 +261,7 @@ std::optional<monitor::Login> Pooler::Impl::monitor_login(const Cluster&,
   if (!settings_->monitor_user.empty())
     return monitor::Login{settings_->monitor_user, settings_->monitor_password, dbname};
   const auto stored = [&](std::string_view user) {
-    const auth::Secret* secret = userlist_.find(user);
+    const auth::Secret* secret = access_->users.find(user);
     return secret && secret->form() == auth::SecretForm::plain ? secret->text() : std::string();
   };
   if (!line.user.empty()) {
@@ -338,11 +342,6 @@ void Pooler::Impl::say_what_is_not_kept() {
   if (concerned && !said_what_is_not_kept_)
     log().warning(concat({kNotKept, "; read_consistency = eventual reads on replicas"}));
   said_what_is_not_kept_ = concerned;
-  const bool asks = !settings_->auth_user.empty() ||
-                    std::any_of(databases_.begin(), databases_.end(),
-                                [](const auto& each) { return !each.second->line.auth_user.empty(); });
-  if (asks && !said_auth_query_) log().warning("auth_query is not supported yet: only the users of auth_file can log in");
-  said_auth_query_ = asks;
 }
 
 routing::Policy Pooler::Impl::policy_of(const DatabaseEntry& database, const config::User* user) const {
@@ -427,7 +426,7 @@ void Pooler::Impl::leave_pool(Client& client) {
   }
   client.pool_entry = nullptr;
   // Made for a client that never came in: it leaves nothing behind.
-  if (!pool.used && pool.clients.empty() && pool.seats.open() == 0) drop_pool(pool);
+  if (!pool.used && pool.clients.empty() && pool.seats.open() == 0 && pool.lookups.empty()) drop_pool(pool);
   if (database.automatic && !database.removed && database.pools.empty()) drop_database(database);
 }
 
@@ -453,7 +452,7 @@ void Pooler::Impl::drop_unused_databases() {
   for (const auto& [name, database] : databases_) {
     const Duration patience = settings_->autodb_idle_timeout;
     if (database->automatic && database->clients == 0 && database->servers() == 0 &&
-        patience > Duration{} && now() - database->unused_since >= patience) {
+        patience > Duration{} && now() - database->unused_since >= patience && !has_lookups(*database)) {
       unused.push_back(database.get());
     }
   }

@@ -56,7 +56,7 @@ auth::Credentials Pooler::Impl::credentials_for(const PoolEntry& pool) const {
     known.password = line.password;
     return known;
   }
-  if (const auth::Secret* secret = userlist_.find(pool.context.user))
+  if (const auth::Secret* secret = access_->users.find(pool.context.user))
     known = auth::credentials_of(*secret);
   if (!known.password && pool.gained.password) known.password = pool.gained.password;
   if (!known.md5 && pool.gained.md5) known.md5 = pool.gained.md5;
@@ -79,6 +79,7 @@ session::ServerLoginParams Pooler::Impl::login_params(const PoolEntry& pool) con
   add("application_name", line.application_name);
   params.connect_query = line.connect_query;
   params.identify = pool.database.cluster != nullptr;
+  params.cleartext_allowed = settings_->server_cleartext_password;
   return params;
 }
 
@@ -109,6 +110,7 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
 }
 
 void Pooler::Impl::pump(PoolEntry& pool) {
+  if (!pool.lookups.empty()) serve_lookups(pool);
   if (!pool.welcoming.empty()) {
     if (!pool.context.welcome.empty()) {
       while (Client* client = pool.welcoming.pop_front()) {
@@ -269,6 +271,10 @@ void Pooler::Impl::login_failed(Server& server) {
       subpool->backoff.failed(now(), retry, retry);
   }
   if (subpool->backoff.blocked(now())) lower(subpool->backoff.until());
+  if (!pool.lookups.empty() && said_no && !may_be_asked(pool)) {
+    log().error(concat({"auth_query: ", why.text()}));
+    fail_lookups(pool, Error("08P01", "bouncer config error"));
+  }
   const bool concerns_writes = primary_of(pool) == subpool;
   if (!concerns_writes) {
     // Reads that waited for this node may be served elsewhere.

@@ -34,6 +34,7 @@ Time Pooler::Impl::turn() noexcept {
     run_ready();
     see_departed();
     if (suspended_) continue;
+    go_on_with_answered();
     hand_out_released();
     route_wanting();
     pump_all();
@@ -246,6 +247,7 @@ void Pooler::Impl::client_gone(session::ClientSession& session) noexcept {
   if (List<Client, &Client::login_hook>::linked(client)) logging_in_.remove(client);
   if (List<Client, &Client::welcome_hook>::linked(client))
     client.pool_entry->welcoming.remove(client);
+  forget_entrance(client);
   all_clients_.remove(client);
   gone_clients_.push_back(client);
   if (settings_->log_disconnections) {
@@ -272,6 +274,7 @@ void Pooler::Impl::server_gone(session::ServerSession& session, const Error& err
   server.gone = true;
   server.why_gone = error;
   if (List<Server, &Server::released_hook>::linked(server)) released_.remove(server);
+  lookup_lost(server);
   if (server.subpool && server.seat_place() == pool::Place::active) --server.node.outstanding;
   server.pool.seats.closed(server);
   departed_.push_back(server);

@@ -209,7 +209,7 @@ std::vector<admin::DatabaseRow> ConsoleWorld::databases() const {
 
 std::vector<admin::UserRow> ConsoleWorld::users() const {
   std::map<std::string, admin::UserRow, std::less<>> rows;
-  for (const auto& [name, secret] : impl_.userlist_) rows[name].name = name;
+  for (const auto& [name, secret] : impl_.access_->users) rows[name].name = name;
   for (const auto& [name, user] : impl_.settings_->users) rows[name].name = name;
   for (const auto& [name, user] : impl_.users_) {
     admin::UserRow& row = rows[name];

@@ -1,6 +1,7 @@
 #include "auth/client_login.h"
 
 #include <array>
+#include <span>
 
 #include "auth/digest.h"
 #include "protocol/reader.h"
@@ -19,6 +20,10 @@ constexpr MethodWord kMethods[] = {
     {Method::plain, "plain"},
     {Method::md5, "md5"},
     {Method::scram_sha_256, "scram-sha-256"},
+    {Method::cert, "cert"},
+    {Method::peer, "peer"},
+    {Method::pam, "pam"},
+    {Method::ldap, "ldap"},
     {Method::reject, "reject"},
 };
 
@@ -92,17 +97,23 @@ std::optional<Method> parse_method(std::string_view auth_type) noexcept {
   return std::nullopt;
 }
 
-ClientLogin::ClientLogin(Method method, std::string user, const Secret* secret,
-                         const LoginContext& context)
-    : method_(method),
-      user_(std::move(user)),
-      known_(secret != nullptr),
-      secret_(secret ? *secret : Secret()),
-      context_(context) {}
+ClientLogin::ClientLogin(LoginTask task, const LoginContext& context)
+    : method_(task.method),
+      user_(std::move(task.user)),
+      known_(task.secret != nullptr),
+      secret_(task.secret ? *task.secret : Secret()),
+      context_(context),
+      server_end_point_(std::move(task.server_end_point)),
+      refusal_(std::move(task.refusal)) {}
 
 ClientLogin::~ClientLogin() {
   if (password_) wipe(*password_);
   if (keys_) wipe(keys_->client_key);
+}
+
+/// The form of the secret, or the one that an unknown user is treated as having.
+SecretForm ClientLogin::shown_form() const noexcept {
+  return known_ ? secret_.form() : context_.usual_form;
 }
 
 Step ClientLogin::start() {
@@ -114,11 +125,18 @@ Step ClientLogin::start() {
     case Method::plain:
       return ask_password();
     case Method::md5:
-      return secret_.form() == SecretForm::scram ? ask_scram() : ask_md5();
+      return shown_form() == SecretForm::scram ? ask_scram() : ask_md5();
     case Method::scram_sha_256:
       return ask_scram();
+    case Method::cert:  // Whoever starts this login has looked at the certificate, or at the socket's peer.
+      return known_ ? accept() : refuse(kInvalidAuthorization, "certificate authentication failed");
+    case Method::peer:
+      return known_ ? accept() : refuse(kInvalidAuthorization, "unix socket login rejected");
+    case Method::pam:
+    case Method::ldap:
+      return ask_password();
     case Method::reject:
-      return refuse(kInvalidAuthorization, "login rejected");
+      return refuse(kInvalidAuthorization, refusal_.empty() ? std::string_view("login rejected") : refusal_);
   }
   return refuse(kInvalidAuthorization, "no authentication method is found");
 }
@@ -135,10 +153,17 @@ Step ClientLogin::on_password_message(Bytes body) {
       return check_client_first(body);
     case State::wants_client_final:
       return check_client_final(body);
+    case State::wants_verdict:
     case State::ended:
       break;
   }
   return refuse(kProtocolViolation, "unexpected password message");
+}
+
+Step ClientLogin::on_verdict(const Status& verdict) {
+  ENSURE(state_ == State::wants_verdict);
+  if (!verdict) return refuse(kInvalidPassword, verdict.error().text());
+  return accept();
 }
 
 Step ClientLogin::ask_password() {
@@ -164,10 +189,19 @@ Step ClientLogin::ask_scram() {
   const std::string salt = context_.server_secret.salt_for(user_);
   std::optional<ScramVerifier> verifier = scram_form(secret_, salt, context_);
   const ScramServer::Fate fate = verifier ? ScramServer::Fate::checked : ScramServer::Fate::doomed;
-  if (!verifier) verifier = ScramVerifier{.iterations = context_.scram_iterations, .salt = salt};
-  scram_.emplace(*std::move(verifier), fate, context_.random);
+  if (!verifier) {
+    verifier = ScramVerifier{.iterations = context_.scram_iterations, .salt = salt};
+    // The first login of a known user with a plain password pays for its hash; so does this one.
+    if (shown_form() == SecretForm::plain) {
+      SaltedPasswordCache& work = context_.strangers ? *context_.strangers : context_.cache;
+      verifier = verifier_of(work.get(salt, salt, context_.scram_iterations), salt, context_.scram_iterations);
+    }
+  }
+  scram_.emplace(*std::move(verifier), fate, context_.random, server_end_point_);
   Step step;
-  protocol::append_auth_sasl(step.send, std::array{kScramMechanism});
+  const std::array<Bytes, 2> mechanisms = {kScramPlusMechanism, kScramMechanism};
+  const std::span<const Bytes> offered(mechanisms);
+  protocol::append_auth_sasl(step.send, server_end_point_.empty() ? offered.subspan(1) : offered);
   state_ = State::wants_client_first;
   return step;
 }
@@ -177,8 +211,20 @@ Step ClientLogin::check_password(Bytes body) {
   const Bytes password = reader.cstring();
   if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, kWrongPassword);
   if (password.empty()) return refuse(kInvalidPassword, "empty password returned by client");
-  if (!password_matches(secret_, password, user_)) return refuse(kInvalidPassword, kWrongPassword);
   password_.emplace(password);
+  if (method_ == Method::pam || method_ == Method::ldap) {
+    state_ = State::wants_verdict;
+    return {.state = Step::State::outside, .send = {}, .why = std::nullopt};
+  }
+  bool right = password_matches(secret_, password, user_);
+  // Checking against a SCRAM secret takes its time, which says whether there is one.
+  if (!known_ && shown_form() == SecretForm::scram)
+    right = matches({.iterations = context_.scram_iterations, .salt = context_.server_secret.salt_for(user_)}, password) && right;
+  if (!right) {
+    wipe(*password_);
+    password_.reset();
+    return refuse(kInvalidPassword, kWrongPassword);
+  }
   return accept();
 }
 
@@ -197,10 +243,11 @@ Step ClientLogin::check_client_first(Bytes body) {
   protocol::Reader reader(body);
   const Bytes mechanism = reader.cstring();
   const Bytes message = reader.bytes(reader.u32());
-  if (reader.failed() || !reader.at_end() || mechanism != kScramMechanism) {
+  const bool plus = mechanism == kScramPlusMechanism && !server_end_point_.empty();
+  if (reader.failed() || !reader.at_end() || (!plus && mechanism != kScramMechanism)) {
     return refuse(kProtocolViolation, kWrongProof);
   }
-  const Result<std::string> server_first = scram_->on_client_first(message);
+  const Result<std::string> server_first = scram_->on_client_first(message, plus);
   if (!server_first) return refuse(server_first.error().sqlstate(), kWrongProof);
   Step step;
   protocol::append_auth_sasl_continue(step.send, *server_first);
@@ -225,6 +272,7 @@ Step ClientLogin::accept(std::string send) {
 
 Step ClientLogin::refuse(std::string_view sqlstate, std::string_view text) {
   state_ = State::ended;
+  if (!known_ && !refusal_.empty() && sqlstate != kProtocolViolation) text = refusal_;
   return {.state = Step::State::refused,
           .send = {},
           .why = Error(std::string(sqlstate), std::string(text))};

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "auth/credentials.h"
+#include "auth/method.h"
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/bytes.h"
@@ -17,15 +18,6 @@
 
 namespace pgweir::auth {
 
-/// How a client has to prove who it is. `any` takes everybody, `trust` everybody whose name is
-/// known. `plain` asks for the password in clear text. `md5` becomes SCRAM when the stored secret
-/// is a SCRAM one.
-enum class Method : std::uint8_t { trust, any, plain, md5, scram_sha_256, reject };
-/// The words of auth_type: "scram-sha-256" for scram_sha_256.
-std::string_view to_string(Method method) noexcept;
-/// nullopt: no method of that name.
-std::optional<Method> parse_method(std::string_view auth_type) noexcept;
-
 /// What is the same for all logins of the process; borrowed.
 struct LoginContext {
   Random& random;
@@ -33,11 +25,35 @@ struct LoginContext {
   SaltedPasswordCache& cache;
   /// For the SCRAM verifiers made of plain passwords, and shown for unknown users.
   std::uint32_t scram_iterations = kScramIterations;
+  /// The form that most stored secrets have: an unknown user is led through the exchange that a known one
+  /// would see, at the same cost.
+  SecretForm usual_form = SecretForm::none;
+  /// Where the work for unknown users is remembered, apart, so that they push nobody else's out; null: in
+  /// `cache`.
+  SaltedPasswordCache* strangers = nullptr;
+};
+
+/// What one login is about.
+struct LoginTask {
+  Method method = Method::reject;
+  std::string user;
+  /// Copied; nullptr is an unknown user, who is led through the exchange and refused at its end. Known or not
+  /// makes no difference where somebody else judges (pam, ldap).
+  const Secret* secret = nullptr;
+  /// The hash of our certificate for the channel binding tls-server-end-point; empty where there is none.
+  std::string server_end_point = {};
+  /// What an unknown user is told, and one who is rejected; empty: the usual text.
+  std::string refusal = {};
 };
 
 /// What a login wants now.
 struct Step {
-  enum class State : std::uint8_t { more, accepted, refused };
+  enum class State : std::uint8_t {
+    more,
+    outside,  ///< somebody else judges plain_password(): on_verdict() is to follow
+    accepted,
+    refused
+  };
 
   State state = State::more;
   /// Messages to send to the client, in each state. AuthenticationOk is not among them: that is the
@@ -51,12 +67,13 @@ struct Step {
 ///
 ///   start() ── accepted | refused
 ///      └─ more ── on_password_message() ── accepted | refused
+///                      ├─ outside ── on_verdict() ── accepted | refused                   (PAM, LDAP)
 ///                      └─ more ── on_password_message() ── accepted | refused           (SCRAM)
 class ClientLogin {
  public:
-  /// `secret` is copied; nullptr is an unknown user, who is led through the exchange and refused at
-  /// its end.
-  ClientLogin(Method method, std::string user, const Secret* secret, const LoginContext& context);
+  ClientLogin(LoginTask task, const LoginContext& context);
+  ClientLogin(Method method, std::string user, const Secret* secret, const LoginContext& context)
+      : ClientLogin(LoginTask{.method = method, .user = std::move(user), .secret = secret}, context) {}
   ~ClientLogin();
   ClientLogin(const ClientLogin&) = delete;
   ClientLogin& operator=(const ClientLogin&) = delete;
@@ -64,11 +81,14 @@ class ClientLogin {
   Step start();
   /// The body of a 'p' message.
   Step on_password_message(Bytes body);
+  /// After Step::State::outside. What went wrong is for the client to see.
+  Step on_verdict(const Status& verdict);
+  bool waits_for_verdict() const noexcept { return state_ == State::wants_verdict; }
 
   /// After acceptance by SCRAM against a stored SCRAM secret: keys for servers that store the same.
   /// Else null.
   const ScramKeys* client_keys() const noexcept { return keys_ ? &*keys_ : nullptr; }
-  /// After acceptance by clear text: the password. Else null.
+  /// After acceptance by clear text, and while somebody else judges it: the password. Else null.
   const std::string* plain_password() const noexcept { return password_ ? &*password_ : nullptr; }
   /// After acceptance: all that is known for a login to a server as this user.
   Credentials credentials() const;
@@ -80,6 +100,7 @@ class ClientLogin {
     wants_md5,
     wants_client_first,
     wants_client_final,
+    wants_verdict,
     ended
   };
 
@@ -92,6 +113,7 @@ class ClientLogin {
   Step check_client_final(Bytes body);
   Step accept(std::string send = {});
   Step refuse(std::string_view sqlstate, std::string_view text);
+  SecretForm shown_form() const noexcept;
 
   Method method_;
   State state_ = State::created;
@@ -99,6 +121,8 @@ class ClientLogin {
   bool known_;
   Secret secret_;
   LoginContext context_;
+  std::string server_end_point_;
+  std::string refusal_;
   std::string md5_salt_;
   std::optional<ScramServer> scram_;
   std::optional<ScramKeys> keys_;

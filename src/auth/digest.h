@@ -30,8 +30,4 @@ bool same_secret(std::string_view a, std::string_view b) noexcept;
 
 inline std::string_view view(const Key& key) noexcept { return {key.data(), key.size()}; }
 
-/// Overwrites the memory of a secret that is no longer needed.
-void wipe(std::string& text) noexcept;
-void wipe(Key& key) noexcept;
-
 }  // namespace pgweir::auth

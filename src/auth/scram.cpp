@@ -11,9 +11,10 @@ namespace {
 
 constexpr std::size_t kRawNonceSize = 18;
 constexpr std::size_t kSaltSize = 16;
-/// "c=" with the header "n,,": what a client without channel binding sends.
-constexpr std::string_view kGs2Header = "n,,";
-constexpr std::string_view kFinalBegin = "c=biws,r=";
+/// What stands in front of client-first.
+constexpr std::string_view kUnboundHeader = "n,,";
+constexpr std::string_view kNotOfferedHeader = "y,,";
+constexpr std::string_view kBoundHeader = "p=tls-server-end-point,,";
 
 Error malformed(std::string_view what) {
   return Error("08P01", concat({"malformed SCRAM message: ", what}));
@@ -84,6 +85,7 @@ Key SaltedPasswordCache::get(std::string_view password, std::string_view salt,
     by_question_.erase(oldest);
     oldest_first_.pop_front();
   }
+  ++computations_;
   const Key answer = salted_password(password, salt, iterations);
   by_question_.emplace(question, answer);
   oldest_first_.push_back(question);
@@ -110,17 +112,31 @@ bool matches(const ScramVerifier& verifier, std::string_view password) {
   return same_secret(view(keys.server_key), view(verifier.server_key));
 }
 
-ScramServer::ScramServer(ScramVerifier verifier, Fate fate, Random& random)
-    : verifier_(std::move(verifier)), fate_(fate), nonce_(fresh_nonce(random)) {}
+ScramServer::ScramServer(ScramVerifier verifier, Fate fate, Random& random, std::string server_end_point)
+    : verifier_(std::move(verifier)),
+      fate_(fate),
+      server_end_point_(std::move(server_end_point)),
+      nonce_(fresh_nonce(random)) {}
 
-Result<std::string> ScramServer::on_client_first(Bytes message) {
-  // "y" is a client that could bind to the channel and believes that we can't, which is so.
-  if (message.empty() || (message[0] != 'n' && message[0] != 'y'))
-    return malformed("channel binding is not supported");
-  if (message.substr(1, 2) != ",,")
-    return malformed("expected neither channel binding nor authorization identity");
-  gs2_header_ = message.substr(0, 3);
-  const std::string_view bare = message.substr(3);
+ScramServer::~ScramServer() {
+  wipe(keys_.client_key);
+  wipe(keys_.server_key);
+}
+
+Result<std::string> ScramServer::on_client_first(Bytes message, bool plus) {
+  std::string_view header = kUnboundHeader;
+  if (plus) {
+    header = kBoundHeader;
+  } else if (!message.empty() && message[0] == 'y') {
+    // A client that could bind and believes that we can't. When we have offered it, somebody in between
+    // has taken the offer away.
+    if (!server_end_point_.empty()) return malformed("the client did not see that channel binding was offered");
+    header = kNotOfferedHeader;
+  }
+  if (message.substr(0, header.size()) != header)
+    return malformed(concat({"expected \"", header, "\" at the beginning"}));
+  bound_ = plus ? concat({header, server_end_point_}) : std::string(header);
+  const std::string_view bare = message.substr(header.size());
   std::string_view left = bare;
   if (!take_attribute(left, 'n'))
     return malformed("expected a user name, and no mandatory extension");
@@ -142,7 +158,7 @@ Result<std::string> ScramServer::on_client_final(Bytes message) {
   if (!proof) return malformed("expected a proof of 32 bytes");
   const std::string_view without_proof = message.substr(0, proof_at);
   std::string_view left = without_proof;
-  if (take_attribute(left, 'c') != to_base64(gs2_header_))
+  if (take_attribute(left, 'c') != to_base64(bound_))
     return malformed("channel binding differs from the first message");
   if (take_attribute(left, 'r') != nonce_)
     return malformed("the nonce differs from the first messages");
@@ -156,24 +172,36 @@ Result<std::string> ScramServer::on_client_final(Bytes message) {
   return concat({"v=", to_base64(view(hmac_sha256(view(verifier_.server_key), auth_message_)))});
 }
 
-ScramClient::ScramClient(Random& random) : nonce_(fresh_nonce(random)) {}
+ScramClient::ScramClient(Random& random, ScramBinding binding)
+    : binding_(std::move(binding)), nonce_(fresh_nonce(random)) {}
 
-ScramClient::ScramClient(std::string password, SaltedPasswordCache& cache, Random& random)
-    : ScramClient(random) {
+ScramClient::ScramClient(std::string password, SaltedPasswordCache& cache, Random& random, ScramBinding binding)
+    : ScramClient(random, std::move(binding)) {
   password_ = std::move(password);
   cache_ = &cache;
 }
 
-ScramClient::ScramClient(const ScramKeys& keys, Random& random) : ScramClient(random) {
+ScramClient::ScramClient(const ScramKeys& keys, Random& random, ScramBinding binding)
+    : ScramClient(random, std::move(binding)) {
   keys_ = keys;
+}
+
+std::string_view ScramClient::header() const noexcept {
+  switch (binding_.kind) {
+    case ScramBinding::Kind::none: return kUnboundHeader;
+    case ScramBinding::Kind::not_offered: return kNotOfferedHeader;
+    case ScramBinding::Kind::bound: return kBoundHeader;
+  }
+  return kUnboundHeader;
 }
 
 ScramClient::~ScramClient() {
   wipe(password_);
   wipe(keys_.client_key);
+  wipe(keys_.server_key);
 }
 
-std::string ScramClient::client_first() const { return concat({kGs2Header, "n=,r=", nonce_}); }
+std::string ScramClient::client_first() const { return concat({header(), "n=,r=", nonce_}); }
 
 Result<std::string> ScramClient::on_server_first(Bytes message) {
   std::string_view left = message;
@@ -196,7 +224,8 @@ Result<std::string> ScramClient::on_server_first(Bytes message) {
   }
 
   if (cache_) keys_ = keys_of(cache_->get(password_, *salt, iterations));
-  const std::string without_proof = concat({kFinalBegin, *nonce});
+  const std::string bound = concat({header(), binding_.server_end_point});
+  const std::string without_proof = concat({"c=", to_base64(bound), ",r=", *nonce});
   auth_message_ = concat({"n=,r=", nonce_, ",", message, ",", without_proof});
   const Key stored_key = sha256({view(keys_.client_key)});
   const Key proof = exclusive_or(keys_.client_key, hmac_sha256(view(stored_key), auth_message_));

@@ -1,9 +1,11 @@
-// SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, both sides: no channel binding, and
-// the user name comes from the startup packet, not from the exchange.
+// SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677) as PostgreSQL speaks them, both sides: the
+// user name comes from the startup packet, not from the exchange, and the only channel binding is
+// tls-server-end-point (RFC 5929): what is signed names the certificate, so nobody in between can pass
+// the exchange on.
 //
-//   client-first   n,,n=,r=<client nonce>
+//   client-first   n,,n=,r=<client nonce>                  p=tls-server-end-point,,n=,r=… with binding
 //   server-first   r=<client nonce><server nonce>,s=<salt>,i=<iterations>
-//   client-final   c=biws,r=<both nonces>,p=<proof>
+//   client-final   c=<header and hash>,r=<both nonces>,p=<proof>
 //   server-final   v=<server signature>
 #pragma once
 
@@ -22,6 +24,7 @@
 namespace pgweir::auth {
 
 inline constexpr std::string_view kScramMechanism = "SCRAM-SHA-256";
+inline constexpr std::string_view kScramPlusMechanism = "SCRAM-SHA-256-PLUS";
 /// What PostgreSQL uses for new secrets.
 inline constexpr std::uint32_t kScramIterations = 4096;
 /// A server that asks for more would stop the loop for longer than a connection is worth.
@@ -51,9 +54,12 @@ class SaltedPasswordCache {
   /// Computes it at most once while it is remembered.
   Key get(std::string_view password, std::string_view salt, std::uint32_t iterations);
   std::size_t size() const noexcept { return by_question_.size(); }
+  /// How often the iterated hash was taken.
+  std::uint64_t computations() const noexcept { return computations_; }
 
  private:
   std::size_t entries_max_;
+  std::uint64_t computations_ = 0;
   /// By a digest of password, salt and iterations.
   std::unordered_map<std::string, Key> by_question_;
   std::deque<std::string> oldest_first_;
@@ -76,10 +82,14 @@ class ScramServer {
   /// Checks against `verifier`. With `doomed` the exchange runs as usual and ends in a refusal:
   /// nobody learns whether the user exists.
   enum class Fate : std::uint8_t { checked, doomed };
-  ScramServer(ScramVerifier verifier, Fate fate, Random& random);
+  /// `server_end_point` is the hash of our certificate; empty where the client can't bind to it.
+  ScramServer(ScramVerifier verifier, Fate fate, Random& random, std::string server_end_point = {});
+  ~ScramServer();
+  ScramServer(const ScramServer&) = delete;
+  ScramServer& operator=(const ScramServer&) = delete;
 
-  /// Takes client-first, gives server-first.
-  Result<std::string> on_client_first(Bytes message);
+  /// Takes client-first, gives server-first. `plus`: the client has chosen the mechanism with channel binding.
+  Result<std::string> on_client_first(Bytes message, bool plus = false);
   /// Takes client-final, gives server-final; an error when the proof is wrong.
   Result<std::string> on_client_final(Bytes message);
   /// After a right proof: what the client used.
@@ -88,19 +98,30 @@ class ScramServer {
  private:
   ScramVerifier verifier_;
   Fate fate_;
+  std::string server_end_point_;
   std::string nonce_;  ///< Ours; the client's in front once it has come.
-  std::string gs2_header_;
+  std::string bound_;  ///< What client-final must repeat: the header, and the hash behind it.
   /// client-first-bare "," server-first, and later "," client-final-without-proof.
   std::string auth_message_;
   ScramKeys keys_;
+};
+
+/// What the client's side says about channel binding.
+struct ScramBinding {
+  enum class Kind : std::uint8_t {
+    none,         ///< "n": we could not
+    not_offered,  ///< "y": we could, and the server did not offer it; if it did, somebody in between lies
+    bound         ///< "p": to `server_end_point`
+  } kind = Kind::none;
+  std::string server_end_point = {};
 };
 
 /// The client's side of one exchange.
 class ScramClient {
  public:
   /// With a plain password, or with keys when the password is not known.
-  ScramClient(std::string password, SaltedPasswordCache& cache, Random& random);
-  ScramClient(const ScramKeys& keys, Random& random);
+  ScramClient(std::string password, SaltedPasswordCache& cache, Random& random, ScramBinding binding = {});
+  ScramClient(const ScramKeys& keys, Random& random, ScramBinding binding = {});
   ~ScramClient();
   ScramClient(const ScramClient&) = delete;
   ScramClient& operator=(const ScramClient&) = delete;
@@ -112,8 +133,10 @@ class ScramClient {
   Status on_server_final(Bytes message);
 
  private:
-  explicit ScramClient(Random& random);
+  ScramClient(Random& random, ScramBinding binding);
+  std::string_view header() const noexcept;
 
+  ScramBinding binding_;
   std::string password_;
   SaltedPasswordCache* cache_ = nullptr;  ///< Only with a password.
   std::string nonce_;

@@ -38,6 +38,10 @@ struct ScramKeys {
 std::optional<ScramVerifier> parse_verifier(std::string_view text);
 std::string to_text(const ScramVerifier& verifier);
 
+/// Overwrites the memory of a secret that is no longer needed.
+void wipe(std::string& text) noexcept;
+void wipe(Key& key) noexcept;
+
 enum class SecretForm : std::uint8_t { none, plain, md5, scram };
 std::string_view to_string(SecretForm form) noexcept;
 

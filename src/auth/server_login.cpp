@@ -33,7 +33,7 @@ ServerLogin::~ServerLogin() {
   if (credentials_.scram) wipe(credentials_.scram->client_key);
 }
 
-Result<ServerLogin::Answer> ServerLogin::on_authentication(Bytes body) {
+Result<ServerLogin::Answer> ServerLogin::on_authentication(Bytes body, const Channel& channel) {
   protocol::Reader reader(body);
   const std::uint32_t what = reader.u32();
   if (reader.failed()) return failed("malformed authentication request");
@@ -41,11 +41,11 @@ Result<ServerLogin::Answer> ServerLogin::on_authentication(Bytes body) {
     case asked::kOk:
       return ok();
     case asked::kCleartext:
-      return cleartext();
+      return cleartext(channel);
     case asked::kMd5:
       return md5(reader.rest());
     case asked::kSasl:
-      return sasl(reader.rest());
+      return sasl(reader.rest(), channel);
     case asked::kSaslContinue:
       return sasl_continue(reader.rest());
     case asked::kSaslFinal:
@@ -64,9 +64,13 @@ Result<ServerLogin::Answer> ServerLogin::ok() {
   return Answer{.send = {}, .done = true};
 }
 
-Result<ServerLogin::Answer> ServerLogin::cleartext() {
+Result<ServerLogin::Answer> ServerLogin::cleartext(const Channel& channel) {
   if (sasl_ != Sasl::none) return failed("unexpected authentication request");
   if (!credentials_.password) return failed("wrong password type");
+  if (!channel.safe) {
+    return failed("the server asks for the password in clear text over a connection that is not encrypted "
+                  "(server_tls_sslmode, or server_cleartext_password = 1)");
+  }
   Answer answer;
   protocol::append_password(answer.send, *credentials_.password);
   return answer;
@@ -88,23 +92,34 @@ Result<ServerLogin::Answer> ServerLogin::md5(Bytes salt) {
   return answer;
 }
 
-Result<ServerLogin::Answer> ServerLogin::sasl(Bytes mechanisms) {
+Result<ServerLogin::Answer> ServerLogin::sasl(Bytes mechanisms, const Channel& channel) {
   if (sasl_ != Sasl::none) return failed("unexpected authentication request");
   protocol::Reader reader(mechanisms);
   bool offered = false;
-  for (Bytes name = reader.cstring(); !name.empty(); name = reader.cstring())
+  bool offers_binding = false;
+  for (Bytes name = reader.cstring(); !name.empty(); name = reader.cstring()) {
     offered |= name == kScramMechanism;
-  if (!offered) return failed("the server offers no SASL mechanism that is known here");
+    offers_binding |= name == kScramPlusMechanism;
+  }
+  const bool can_bind = channel.encrypted && !channel.server_end_point.empty();
+  const bool binds = can_bind && offers_binding;
+  if (!offered && !binds) return failed("the server offers no SASL mechanism that is known here");
+  ScramBinding binding;
+  if (binds) {
+    binding = {ScramBinding::Kind::bound, std::string(channel.server_end_point)};
+  } else if (can_bind) {
+    binding.kind = ScramBinding::Kind::not_offered;
+  }
   if (credentials_.password) {
-    scram_.emplace(*credentials_.password, cache_, random_);
+    scram_.emplace(*credentials_.password, cache_, random_, std::move(binding));
   } else if (credentials_.scram) {
-    scram_.emplace(*credentials_.scram, random_);
+    scram_.emplace(*credentials_.scram, random_, std::move(binding));
   } else {
     return failed("wrong password type");
   }
   sasl_ = Sasl::wants_server_first;
   Answer answer;
-  protocol::append_sasl_initial(answer.send, kScramMechanism, scram_->client_first());
+  protocol::append_sasl_initial(answer.send, binds ? kScramPlusMechanism : kScramMechanism, scram_->client_first());
   return answer;
 }
 

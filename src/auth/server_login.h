@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "auth/credentials.h"
 #include "auth/scram.h"
@@ -12,6 +13,15 @@
 #include "base/result.h"
 
 namespace pgweir::auth {
+
+/// The connection that a login goes over.
+struct Channel {
+  /// Nobody in between can read along: a clear-text password may go over it.
+  bool safe = false;
+  bool encrypted = false;
+  /// The hash of the server's certificate for channel binding; empty where there is none.
+  std::string_view server_end_point = {};
+};
 
 class ServerLogin {
  public:
@@ -27,17 +37,17 @@ class ServerLogin {
     bool done = false;  ///< AuthenticationOk has come, and the server has proved what it had to.
   };
   /// The body of an 'R' message. An error ends the attempt: the credentials don't fit what the
-  /// server asks for
-  /// ("server login failed: wrong password type"), or it did not prove that it knows the secret.
-  Result<Answer> on_authentication(Bytes body);
+  /// server asks for ("server login failed: wrong password type"), the channel is not safe for a password
+  /// in clear text, or the server did not prove that it knows the secret.
+  Result<Answer> on_authentication(Bytes body, const Channel& channel);
 
  private:
   enum class Sasl : std::uint8_t { none, wants_server_first, wants_server_final, verified };
 
   Result<Answer> ok();
-  Result<Answer> cleartext();
+  Result<Answer> cleartext(const Channel& channel);
   Result<Answer> md5(Bytes salt);
-  Result<Answer> sasl(Bytes mechanisms);
+  Result<Answer> sasl(Bytes mechanisms, const Channel& channel);
   Result<Answer> sasl_continue(Bytes message);
   Result<Answer> sasl_final(Bytes message);
 

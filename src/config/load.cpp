@@ -127,6 +127,14 @@ Status apply(Settings& settings, const IniLine& line) {
                        "]: expected databases, users, pgbouncer, pgweir or peers"}));
 }
 
+/// What only all lines together can say.
+Status check_together(const Settings& settings) {
+  if (settings.auth_dbname == "pgbouncer" || settings.auth_dbname == "pgweir") {
+    return Error(concat({"auth_dbname: cannot use the reserved \"", settings.auth_dbname, "\" database as an auth_dbname"}));
+  }
+  return {};
+}
+
 }  // namespace
 
 Settings defaults() {
@@ -145,6 +153,7 @@ Result<Settings> load(const IniSource& files, const std::string& path) {
   for (const IniLine& line : *lines) {
     if (Status ok = apply(settings, line); !ok) return std::move(ok).error_at(line.where);
   }
+  if (Status ok = check_together(settings); !ok) return ok.error();
   return settings;
 }
 

@@ -116,6 +116,15 @@ const std::string& primary_functions(const Settings& all, const Database& databa
 std::string_view auth_user(const Settings& all, const Database& database) noexcept {
   return database.auth_user.empty() ? all.auth_user : database.auth_user;
 }
+std::string_view auth_dbname(const Settings& all, const Database& database) noexcept {
+  return database.auth_dbname.empty() ? all.auth_dbname : database.auth_dbname;
+}
+std::string_view auth_query(const Settings& all, const Database& database) noexcept {
+  return database.auth_query.empty() ? all.auth_query : database.auth_query;
+}
+Duration auth_query_cache_ttl(const Settings& all, const Database& database) noexcept {
+  return database.auth_query_cache_ttl.value_or(all.auth_query_cache_ttl);
+}
 
 bool listed(std::string_view comma_list, std::string_view name) noexcept {
   while (!comma_list.empty()) {
@@ -154,7 +163,8 @@ std::vector<ConfigRow> show_config(const Settings& settings) {
   for (const Row& row : setting_rows()) {
     ConfigRow shown{std::string(row.name), row.get(settings), std::string(row.fallback),
                     row.reload == Reload::live};
-    if (row.name == "monitor_password" && !shown.value.empty()) shown.value = "****";
+    if ((row.name == "monitor_password" || row.name == "auth_ldap_options") && !shown.value.empty())
+      shown.value = "****";
     rows.push_back(std::move(shown));
   }
   return rows;

@@ -39,7 +39,7 @@ enum class ConsistencyLevel : std::uint8_t {
 enum class ReadSplit : std::uint8_t { on, off };
 /// What happens to a client whose session state can't be moved between servers.
 enum class OnSessionState : std::uint8_t { pin, ignore };
-enum class AuthType : std::uint8_t { any, trust, md5, scram_sha_256 };
+enum class AuthType : std::uint8_t { any, trust, plain, md5, scram_sha_256, cert, peer, hba, pam, ldap };
 enum class TlsMode : std::uint8_t { disable, allow, prefer };
 enum class LoadBalanceHosts : std::uint8_t { round_robin, disable };
 /// Which of the hosts of a list may serve, as libpq's parameter of that name.
@@ -90,6 +90,7 @@ struct Database {
   std::string auth_user;
   std::string auth_dbname;
   std::string auth_query;
+  std::optional<Duration> auth_query_cache_ttl;
   std::optional<int> pool_size;
   std::optional<int> min_pool_size;
   std::optional<int> reserve_pool_size;
@@ -158,7 +159,9 @@ struct Settings {
   std::string auth_hba_file;
   std::string auth_ident_file;
   std::string auth_ldap_options;
+  std::string auth_pam_confdir;
   std::string auth_query;
+  Duration auth_query_cache_ttl{};
   AuthType auth_type{};
   std::string auth_user;
   Duration autodb_idle_timeout{};
@@ -231,6 +234,7 @@ struct Settings {
   int scram_iterations{};
   Duration server_check_delay{};
   std::string server_check_query;  // "<empty>": an empty query; "": no check.
+  bool server_cleartext_password{};
   Duration server_connect_timeout{};
   bool server_fast_close{};
   Duration server_idle_timeout{};
@@ -314,6 +318,9 @@ TableWindow table_window(const Settings& all, const Database& database) noexcept
 const std::string& replica_functions(const Settings& all, const Database& database) noexcept;
 const std::string& primary_functions(const Settings& all, const Database& database) noexcept;
 std::string_view auth_user(const Settings& all, const Database& database) noexcept;
+std::string_view auth_dbname(const Settings& all, const Database& database) noexcept;
+std::string_view auth_query(const Settings& all, const Database& database) noexcept;
+Duration auth_query_cache_ttl(const Settings& all, const Database& database) noexcept;
 
 /// Whether the comma list names `name`; entries compare exactly.
 bool listed(std::string_view comma_list, std::string_view name) noexcept;

@@ -37,9 +37,10 @@ constexpr Word<ReadSplit> kReadSplits[] = {
 constexpr Word<OnSessionState> kOnSessionStates[] = {
     {"pin", OnSessionState::pin}, {"ignore", OnSessionState::ignore}, {"error", OnSessionState::pin, kNotYet}};
 constexpr Word<AuthType> kAuthTypes[] = {
-    {"trust", AuthType::trust}, {"any", AuthType::any}, {"md5", AuthType::md5},
-    {"scram-sha-256", AuthType::scram_sha_256}, {"plain", AuthType::md5, kUnsafe}, {"hba", AuthType::md5, kUnsafe},
-    {"cert", AuthType::md5, kUnsafe}, {"pam", AuthType::md5, kUnsafe}, {"ldap", AuthType::md5, kUnsafe}};
+    {"any", AuthType::any},   {"trust", AuthType::trust}, {"plain", AuthType::plain},
+    {"md5", AuthType::md5},   {"scram-sha-256", AuthType::scram_sha_256},
+    {"cert", AuthType::cert}, {"peer", AuthType::peer},   {"hba", AuthType::hba},
+    {"pam", AuthType::pam},   {"ldap", AuthType::ldap}};
 constexpr Word<TlsMode> kTlsModes[] = {
     {"disable", TlsMode::disable}, {"allow", TlsMode::allow}, {"prefer", TlsMode::prefer},
     {"require", TlsMode::disable, kUnsafe}, {"verify-ca", TlsMode::disable, kUnsafe},

@@ -98,10 +98,35 @@ void ClientSession::start(const protocol::Startup& startup) {
   startup_settings_ = settings_;
   read_dialect();
   enter(ClientEvent::startup_read);
-  login_ = std::make_unique<auth::ClientLogin>(admission_->method, user_,
-                                               admission_->user_known ? &admission_->secret : nullptr,
-                                               hub_.login_context());
+  if (!admission_->pending) begin_login();
+}
+
+void ClientSession::begin_login() {
+  const io::TlsInfo* tls = transport_->tls();
+  login_ = std::make_unique<auth::ClientLogin>(
+      auth::LoginTask{.method = admission_->method,
+                      .user = user_,
+                      .secret = admission_->user_known ? &admission_->secret : nullptr,
+                      .server_end_point = tls ? tls->server_end_point : std::string(),
+                      .refusal = admission_->stranger_text},
+      hub_.login_context());
   step(login_->start());
+}
+
+void ClientSession::admitted(Admission admission) {
+  if (state_ != ClientState::authenticating || login_) return;
+  admission_ = std::move(admission);
+  begin_login();
+  work();  // A client may have sent its answer ahead.
+  regulate();
+}
+
+void ClientSession::password_judged(const Status& verdict, Admission admission) {
+  if (state_ != ClientState::authenticating || !login_) return;
+  if (verdict) admission_ = std::move(admission);
+  step(login_->on_verdict(verdict));
+  work();
+  regulate();
 }
 
 bool ClientSession::listed_as_ignored(std::string_view name) const {
@@ -144,7 +169,10 @@ void ClientSession::step(const auth::Step& step) {
   if (!step.send.empty()) transport_->send(step.send);
   switch (step.state) {
     case auth::Step::State::more: return;
-    case auth::Step::State::refused: return close(*step.why);
+    case auth::Step::State::outside: return hub_.judge_password(*this, *login_->plain_password());
+    case auth::Step::State::refused:
+      hub_.login_refused(*this);
+      return close(*step.why);
     case auth::Step::State::accepted: return authenticated();
   }
 }
@@ -198,6 +226,7 @@ void ClientSession::welcome() {
 }
 
 std::size_t ClientSession::read_password(Bytes input) {
+  if (!login_ || login_->waits_for_verdict()) return 0;  // Who this is, or whether it is true, is being asked.
   const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
   if (!size) {
     starving_ = true;

@@ -41,6 +41,10 @@ class ClientSession final : public io::TransportUser {
 
   // For app, all within Pooler::turn().
   void on_turn();
+  /// What Hub::admit() had to ask first is known.
+  void admitted(Admission admission);
+  /// PAM or LDAP has judged the password; `admission` says where the client belongs when it was right.
+  void password_judged(const Status& verdict, Admission admission);
   /// The pool's servers have reported: ends the login (PoolContext::welcome is there).
   void welcome();
   /// State waiting, split databases: what the router needs to know of the unit, as of now.
@@ -153,6 +157,7 @@ class ClientSession final : public io::TransportUser {
   std::size_t read_startup(Bytes input);
   void start(const protocol::Startup& startup);
   bool take_parameter(std::string_view name, std::string_view value);
+  void begin_login();
   void step(const auth::Step& step);
   void authenticated();
   std::size_t read_password(Bytes input);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,15 +101,21 @@ struct PoolContext {
 
 /// How a client that sent its startup packet is let in.
 struct Admission {
-  PoolContext* pool = nullptr;              ///< null for the console
+  /// Something has to be asked first: ClientSession::admitted() follows. Of the rest only `console` counts.
+  bool pending = false;
+  PoolContext* pool = nullptr;              ///< null for the console, and until an outsider has judged the password
   bool console = false;
   auth::Method method = auth::Method::trust;
   bool user_known = false;
   auth::Secret secret;                      ///< when user_known
+  std::string stranger_text;                ///< what one who is unknown or rejected is told; empty: the usual text
   /// Said after the exchange, so that a stranger learns nothing: no such database, limits, not allowed.
   std::string refusal;
   std::string refusal_sqlstate;
 };
+
+/// Rows of an answer to a question of our own; nullopt is NULL.
+using LookupRows = std::vector<std::vector<std::optional<std::string>>>;
 
 /// The console's side of one client, implemented over admin by app.
 class Console {
@@ -134,6 +141,10 @@ class Hub {
   /// The startup packet has been read: where the client belongs. `local_uid` is the peer's uid on a Unix socket, else -1.
   virtual Admission admit(ClientSession& client, std::string_view database, std::string_view user,
                           std::int64_t local_uid) = 0;
+  /// PAM or LDAP is to judge the password: ClientSession::password_judged() follows.
+  virtual void judge_password(ClientSession& client, const std::string& password) = 0;
+  /// The client did not prove who it is.
+  virtual void login_refused(ClientSession& client) noexcept = 0;
   /// The exchange succeeded. The pool takes the client in, and its credentials for servers when it has none.
   virtual void logged_in(ClientSession& client, auth::Credentials credentials) = 0;
   virtual std::unique_ptr<Console> console(ClientSession& client) = 0;
@@ -155,6 +166,8 @@ class Hub {
   virtual void server_idle(ServerSession& server) noexcept = 0;
   /// Gone, whatever the reason; its client, if it had one, has been told. `error` has the node's SQLSTATE when it sent one.
   virtual void server_gone(ServerSession& server, const Error& error) noexcept = 0;
+  /// The answer to ServerSession::look_up(), or the server's error. server_idle() follows.
+  virtual void looked_up(ServerSession& server, const Error* problem, LookupRows rows) noexcept = 0;
   /// Which instance answered on this server connection.
   virtual void server_identified(ServerSession& server, std::string_view system_id,
                                  std::string_view started_at) noexcept = 0;

@@ -148,6 +148,7 @@ bool ServerSession::on_message(char type, Bytes message) {
   const Bytes body = message.substr(protocol::kHeaderSize);
   if (type == kDataRow || type == kCopyData) {
     if (owed_.empty()) return lose_protocol("rows that nobody asked for"), false;
+    if (owed_.front().errand == Errand::look_up) take_row(body);
     if (owed_.front().errand == Errand::identify) {
       protocol::Reader fields(body);
       for (int left = fields.i16(); left > 0 && !fields.failed(); --left) {
@@ -259,6 +260,7 @@ bool ServerSession::on_error(Bytes message) {
   const Fate fate = front.fate;
   if (front.errand != Errand::none) {
     errand_error_ = error;
+    if (answer != Answer::query) (void)drop_until_sync();
     return false;
   }
   const std::string replacement = fate == Fate::replace ? front.text : std::string();

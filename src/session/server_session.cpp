@@ -1,5 +1,6 @@
 #include "session/server_session.h"
 
+#include "auth/ip.h"
 #include "base/text.h"
 #include "protocol/error_fields.h"
 #include "protocol/message.h"
@@ -8,6 +9,12 @@
 #include "session/client_session.h"
 
 namespace pgweir::session {
+namespace {
+
+/// Nobody is a member of more roles.
+constexpr std::size_t kLookupRowsMax = 100'000;
+
+}  // namespace
 
 ServerSession::ServerSession(Hub& hub, PoolContext& pool, ServerId id, NodeId node, ServerLoginParams login,
                              auth::SaltedPasswordCache& cache)
@@ -44,11 +51,23 @@ void ServerSession::on_connected() noexcept {
   transport_->send(scratch_);
 }
 
+/// What the connection is good for. Within this machine nobody reads along who could not read more.
+auth::Channel ServerSession::channel() const {
+  const io::TlsInfo* tls = transport_->tls();
+  const io::Address peer = transport_->peer();
+  const std::optional<auth::IpAddress> ip =
+      peer.kind == io::Address::Kind::tcp ? auth::parse_ip(peer.host) : std::nullopt;
+  const bool within = peer.kind == io::Address::Kind::unix_socket || (ip && auth::is_loopback(*ip));
+  return {.safe = tls || within || params_.cleartext_allowed,
+          .encrypted = tls != nullptr,
+          .server_end_point = tls ? std::string_view(tls->server_end_point) : std::string_view()};
+}
+
 void ServerSession::on_login_message(char type, Bytes body) {
   using namespace protocol;
   switch (type) {
     case backend::kAuthentication: {
-      Result<auth::ServerLogin::Answer> answer = login_->on_authentication(body);
+      Result<auth::ServerLogin::Answer> answer = login_->on_authentication(body, channel());
       if (!answer) return close(answer.error());
       if (!answer->send.empty()) transport_->send(answer->send);
       return;
@@ -128,6 +147,11 @@ void ServerSession::errand_done(Errand errand) {
       settings_ = std::move(wanted_settings_);
       if (client_) client_->on_settings_brought(*this);
       return;
+    case Errand::look_up: {
+      hub_.looked_up(*this, errand_error_ ? &*errand_error_ : nullptr, std::exchange(lookup_rows_, {}));
+      enter(ServerEvent::answered);
+      return became_idle();
+    }
   }
 }
 
@@ -140,6 +164,36 @@ void ServerSession::became_idle() {
 void ServerSession::check(std::string_view query) {
   enter(ServerEvent::check);
   run_errand(Errand::check, query == "<empty>" ? std::string_view() : query);
+}
+
+void ServerSession::look_up(std::string_view sql, std::string_view parameter) {
+  enter(ServerEvent::check);
+  errand_error_.reset();
+  lookup_rows_.clear();
+  unnamed_.reset();
+  const std::optional<Bytes> parameters[] = {parameter};
+  scratch_.clear();
+  protocol::append_parse(scratch_, {}, sql);
+  protocol::append_bind(scratch_, {}, {}, parameters);
+  protocol::append_execute(scratch_, {});
+  protocol::append_sync(scratch_);
+  transport_->send(scratch_);
+  for (const Answer answer : {Answer::parse, Answer::bind, Answer::execute, Answer::sync})
+    expect({.answer = answer, .fate = Fate::swallow, .errand = Errand::look_up, .statement = nullptr, .unit = 0, .text = {}});
+}
+
+void ServerSession::take_row(Bytes body) {
+  if (lookup_rows_.size() >= kLookupRowsMax) return;
+  auto& row = lookup_rows_.emplace_back();
+  protocol::Reader fields(body);
+  for (int left = fields.i16(); left > 0 && !fields.failed(); --left) {
+    const std::int32_t size = fields.i32();
+    if (size < 0) {
+      row.emplace_back();
+    } else {
+      row.emplace_back(std::string(fields.bytes(static_cast<std::size_t>(size))));
+    }
+  }
 }
 
 void ServerSession::bind(ClientSession& client) {

@@ -34,6 +34,8 @@ struct ServerLoginParams {
   std::string connect_query;
   /// Ask which instance answers (databases that are split).
   bool identify = false;
+  /// A password may go out in clear text whatever the connection.
+  bool cleartext_allowed = false;
 };
 
 class ServerSession final : public io::TransportUser {
@@ -49,6 +51,9 @@ class ServerSession final : public io::TransportUser {
   void attach(std::unique_ptr<io::Transport> transport);
   /// From idle: runs the check query ("<empty>" an empty one); server_idle() or server_gone() follows.
   void check(std::string_view query);
+  /// From idle: asks `sql` with `parameter` as $1. Hub::looked_up() follows, and
+  /// server_idle(), or server_gone() alone.
+  void look_up(std::string_view sql, std::string_view parameter);
   /// Closes it; with a client bound to it that client loses its connection too, with `why`. server_gone() follows in the same call.
   void close(const Error& why);
 
@@ -133,10 +138,12 @@ class ServerSession final : public io::TransportUser {
 
  private:
   void enter(ServerEvent event);
+  auth::Channel channel() const;
   void on_login_message(char type, Bytes body);
   void identify();
   void run_errand(Errand errand, Bytes sql);
   void errand_done(Errand errand);
+  void take_row(Bytes body);
   void became_idle();
 
   // server_answers.cpp: `message` is on the wire as it came; true means that the client gets it.
@@ -195,6 +202,7 @@ class ServerSession final : public io::TransportUser {
   std::optional<Error> errand_error_;
   std::optional<Error> last_words_;   ///< the FATAL it sent
   std::vector<std::string> errand_row_;
+  LookupRows lookup_rows_;
   std::string started_at_;
   std::uint64_t instance_ = 0;
   Time connected_at_{};

@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   demand(!client.on_server_final(input).ok());
   ServerLogin server_login("alice", {.password = {}, .md5 = {}, .scram = ScramKeys{}}, random,
                            cache);
-  static_cast<void>(server_login.on_authentication(input).ok());
+  static_cast<void>(server_login.on_authentication(input, {}).ok());
 
   if (const auto verifier = parse_verifier(input))
     demand(parse_verifier(to_text(*verifier)) == verifier);

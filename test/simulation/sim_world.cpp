@@ -71,7 +71,7 @@ std::string SimWorld::ini(const std::map<std::string, std::string>& settings) co
       {"[databases]\nshop = host=n0 port=5432 dbname=shop ",
        replicas.empty() ? "" : "replica_host=" + replicas, " ", options_.database_options, "\n",
        "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\n"
-       "auth_type = trust\nauth_file = userlist.txt\n"});
+       "auth_type = trust\nauth_file = userlist.txt\nserver_cleartext_password = 1\n"});
   for (const auto& [name, value] : settings) text += concat({name, " = ", value, "\n"});
   return text;
 }

@@ -1,6 +1,7 @@
 #include "auth/client_login.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 
 #include "auth/server_login.h"
@@ -39,16 +40,16 @@ struct Outcome {
 
 /// Runs a login of ours, as a client, against `login`: both halves of the module against each
 /// other.
-Outcome run(ClientLogin& login, ServerLogin& client) {
+Outcome run(ClientLogin& login, ServerLogin& client, const Channel& channel = {.safe = true}) {
   Outcome outcome{Step::State::more, "", 0};
   Step step = login.start();
   for (; step.state == Step::State::more && outcome.rounds < 5; ++outcome.rounds) {
-    Result<ServerLogin::Answer> answer = client.on_authentication(body_of(step.send));
+    Result<ServerLogin::Answer> answer = client.on_authentication(body_of(step.send), channel);
     REQUIRE(answer.ok());
     step = login.on_password_message(body_of(answer->send));
   }
   if (step.state == Step::State::accepted && !step.send.empty()) {
-    CHECK(client.on_authentication(body_of(step.send)).ok());
+    CHECK(client.on_authentication(body_of(step.send), channel).ok());
   }
   outcome.state = step.state;
   if (step.why) outcome.why = step.why->text();
@@ -211,4 +212,110 @@ TEST_CASE("the words of auth_type go there and back", "[auth]") {
     CHECK(to_string(*parse_method(word)) == word);
   }
   CHECK_FALSE(parse_method("hba"));
+}
+
+TEST_CASE("an unknown user costs what a wrong password costs, and sees the same messages", "[auth]") {
+  const std::string salt = "0123456789abcdef";
+  const std::map<SecretForm, Secret> secrets{{SecretForm::plain, Secret::parse("right")},
+                                             {SecretForm::md5, Secret::parse("md5" + std::string(32, '0'))},
+                                             {SecretForm::scram, Secret::parse(scram_secret("right"))}};
+  struct Trace {
+    std::string kinds;             ///< the first bytes and sizes of what the client sees
+    std::uint64_t computations = 0;  ///< how often the iterated hash was taken
+  };
+  for (const auto& [form, secret] : secrets) {
+    for (const Method method : {Method::plain, Method::md5, Method::scram_sha_256}) {
+      INFO(to_string(form) << " " << to_string(method));
+      World world;
+      world.context.usual_form = form;
+      const auto try_login = [&](const char* user, const Secret* stored) {
+        const std::uint64_t before = world.cache.computations();
+        ClientLogin login(method, user, stored, world.context);
+        SaltedPasswordCache of_client;
+        ServerLogin client(user, {.password = "wrong", .md5 = {}, .scram = {}}, world.random, of_client);
+        Trace trace;
+        Step step = login.start();
+        for (int round = 0; step.state == Step::State::more && round < 5; ++round) {
+          trace.kinds += std::to_string(step.send.size()) + step.send.substr(0, 9);
+          step = login.on_password_message(body_of(client.on_authentication(body_of(step.send), {.safe = true})->send));
+        }
+        REQUIRE(step.state == Step::State::refused);
+        trace.kinds += step.why->sqlstate() + step.why->text();
+        trace.computations = world.cache.computations() - before;
+        return trace;
+      };
+      const Trace known = try_login("alice", &secret);
+      const Trace unknown = try_login("elice", nullptr);
+      CHECK(unknown.kinds == known.kinds);
+      CHECK(unknown.computations == known.computations);
+    }
+  }
+}
+
+TEST_CASE("strangers' work is remembered apart", "[auth]") {
+  World world;
+  SaltedPasswordCache strangers(2);
+  world.context.usual_form = SecretForm::plain;
+  world.context.strangers = &strangers;
+  for (const char* user : {"a", "b", "c", "d"}) {
+    ClientLogin login(Method::scram_sha_256, user, nullptr, world.context);
+    login.start();
+  }
+  CHECK(world.cache.size() == 0);
+  CHECK(strangers.size() == 2);
+  CHECK(strangers.computations() == 4);
+}
+
+TEST_CASE("PAM and LDAP judge the password that the client gives", "[auth]") {
+  World world;
+  for (const Method method : {Method::pam, Method::ldap}) {
+    for (const bool right : {true, false}) {
+      ClientLogin login({.method = method, .user = "alice"}, world.context);
+      REQUIRE(login.start().state == Step::State::more);
+      std::string message;
+      protocol::append_password(message, "what I know");
+      REQUIRE(login.on_password_message(body_of(message)).state == Step::State::outside);
+      CHECK(login.waits_for_verdict());
+      CHECK(*login.plain_password() == "what I know");
+      const Step end = login.on_verdict(right ? Status() : Status(Error("PAM authentication failed")));
+      CHECK(end.state == (right ? Step::State::accepted : Step::State::refused));
+      if (right) CHECK(login.credentials().password == "what I know");
+      if (!right) CHECK(end.why->text() == "PAM authentication failed");
+    }
+  }
+  ClientLogin impatient({.method = Method::pam, .user = "alice"}, world.context);
+  impatient.start();
+  std::string message;
+  protocol::append_password(message, "x");
+  impatient.on_password_message(body_of(message));
+  CHECK(impatient.on_password_message(body_of(message)).state == Step::State::refused);
+}
+
+TEST_CASE("a login over TLS offers both mechanisms, and binds where the client does", "[auth]") {
+  World world;
+  const Secret secret = Secret::parse(scram_secret("secret"));
+  const LoginTask task{.method = Method::scram_sha_256, .user = "alice", .secret = &secret, .server_end_point = "hash"};
+  ClientLogin login(task, world.context);
+  ServerLogin client("alice", {.password = "secret", .md5 = {}, .scram = {}}, world.random, world.cache);
+  const Channel same{.safe = true, .encrypted = true, .server_end_point = "hash"};
+  CHECK(run(login, client, same).state == Step::State::accepted);
+  CHECK(login.client_keys() != nullptr);
+
+  ClientLogin deceived(task, world.context);
+  ServerLogin victim("alice", {.password = "secret", .md5 = {}, .scram = {}}, world.random, world.cache);
+  const Channel other{.safe = true, .encrypted = true, .server_end_point = "hash of somebody in between"};
+  CHECK(run(deceived, victim, other).state == Step::State::refused);
+
+  ClientLogin without_tls({.method = Method::scram_sha_256, .user = "alice", .secret = &secret}, world.context);
+  CHECK(without_tls.start().send.find("PLUS") == std::string::npos);
+}
+
+TEST_CASE("what an unknown or rejected user is told can be said by whoever asks", "[auth]") {
+  World world;
+  ClientLogin unknown({.method = Method::trust, .user = "alice", .refusal = "no such user"}, world.context);
+  CHECK(unknown.start().why->text() == "no such user");
+  ClientLogin rejected({.method = Method::reject, .user = "alice", .refusal = "certificate authentication failed"}, world.context);
+  CHECK(rejected.start().why->text() == "certificate authentication failed");
+  ClientLogin usual({.method = Method::reject, .user = "alice"}, world.context);
+  CHECK(usual.start().why->text() == "login rejected");
 }

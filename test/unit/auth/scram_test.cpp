@@ -179,3 +179,31 @@ TEST_CASE("a derived salt depends on the user and on the process alone", "[auth]
   CHECK(one.salt_for("alice") != two.salt_for("alice"));
   CHECK(one.salt_for("alice").size() == 16);
 }
+
+TEST_CASE("an exchange that is bound to one certificate fails with another", "[auth]") {
+  FixedRandom random;
+  SaltedPasswordCache cache;
+  const auto ends_well = [&](ScramBinding binding, const std::string& servers_own, bool plus) {
+    ScramServer server(verifier_for("pencil"), ScramServer::Fate::checked, random, servers_own);
+    ScramClient client("pencil", cache, random, std::move(binding));
+    const Result<std::string> server_first = server.on_client_first(client.client_first(), plus);
+    if (!server_first) return server_first.error().text();
+    const Result<std::string> client_final = client.on_server_first(*server_first);
+    if (!client_final) return client_final.error().text();
+    const Result<std::string> server_final = server.on_client_final(*client_final);
+    if (!server_final) return server_final.error().text();
+    return std::string(client.on_server_final(*server_final) ? "well" : "badly");
+  };
+  using Kind = ScramBinding::Kind;
+  CHECK(ends_well({Kind::bound, "certificate"}, "certificate", true) == "well");
+  CHECK(ends_well({Kind::bound, "certificate"}, "certificate of somebody in between", true) ==
+        "malformed SCRAM message: channel binding differs from the first message");
+  // Both mechanisms are offered over TLS: a client that can't bind may come without.
+  CHECK(ends_well({}, "certificate", false) == "well");
+  CHECK(ends_well({Kind::not_offered, ""}, "", false) == "well");
+  // Somebody in between has taken the offer away.
+  CHECK(ends_well({Kind::not_offered, ""}, "certificate", false) ==
+        "malformed SCRAM message: the client did not see that channel binding was offered");
+  CHECK(ends_well({Kind::bound, "certificate"}, "certificate", false).find("malformed") == 0);
+  CHECK(ends_well({}, "certificate", true).find("malformed") == 0);
+}

@@ -55,3 +55,15 @@ TEST_CASE("a stored secret is good for the logins its form allows", "[auth]") {
         "md54a0a68b43b6cd5cf266fa02f196e2371");
   CHECK(credentials_of(Secret::parse(kVerifier)).empty());
 }
+
+TEST_CASE("the password of RFC 7677 in the form of RFC 5803 is what PostgreSQL stores for it", "[auth]") {
+  constexpr std::string_view kStored =
+      "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"
+      "WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+  const std::optional<ScramVerifier> verifier = parse_verifier(kStored);
+  REQUIRE(verifier.has_value());
+  CHECK(verifier->iterations == 4096);
+  CHECK(matches(*verifier, "pencil"));
+  CHECK_FALSE(matches(*verifier, "Pencil"));
+  CHECK(to_text(verifier_of(salted_password("pencil", verifier->salt, 4096), verifier->salt, 4096)) == kStored);
+}

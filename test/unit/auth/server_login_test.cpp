@@ -21,8 +21,9 @@ struct World {
 
 Credentials with_password() { return {.password = "secret", .md5 = {}, .scram = {}}; }
 
-Result<ServerLogin::Answer> give(ServerLogin& login, const std::string& message) {
-  return login.on_authentication(Bytes(message).substr(protocol::kHeaderSize));
+Result<ServerLogin::Answer> give(ServerLogin& login, const std::string& message,
+                                 const Channel& channel = {.safe = true}) {
+  return login.on_authentication(Bytes(message).substr(protocol::kHeaderSize), channel);
 }
 
 std::string text_or_error(const Result<ServerLogin::Answer>& answer) {
@@ -134,4 +135,37 @@ TEST_CASE("SCRAM messages out of turn are refused", "[auth]") {
   REQUIRE(give(login, sasl_request({"SCRAM-SHA-256"})).ok());
   CHECK(text_or_error(give(login, sasl_request({"SCRAM-SHA-256"}))) == unexpected);
   CHECK(text_or_error(give(login, request(protocol::append_auth_cleartext))) == unexpected);
+}
+
+TEST_CASE("a password goes out in clear text only where nobody reads along", "[auth]") {
+  World world;
+  const std::string cleartext = request(protocol::append_auth_cleartext);
+  ServerLogin safe("alice", with_password(), world.random, world.cache);
+  CHECK(give(safe, cleartext)->send.find("secret") != std::string::npos);
+  ServerLogin open("alice", with_password(), world.random, world.cache);
+  const Result<ServerLogin::Answer> refused = give(open, cleartext, {.safe = false});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().text().find("in clear text over a connection that is not encrypted") != std::string::npos);
+  CHECK(refused.error().text().find("\"secret\"") == std::string::npos);
+  // md5 shows no password.
+  ServerLogin hashed("alice", with_password(), world.random, world.cache);
+  CHECK(give(hashed, request(protocol::append_auth_md5, "salt"), {.safe = false}).ok());
+}
+
+TEST_CASE("over TLS the login is bound to the server's certificate when the server offers it", "[auth]") {
+  World world;
+  const Channel tls{.safe = true, .encrypted = true, .server_end_point = "hash of the certificate"};
+  const auto chosen = [&](std::initializer_list<Bytes> mechanisms, const Channel& channel) {
+    ServerLogin login("alice", with_password(), world.random, world.cache);
+    const Result<ServerLogin::Answer> answer = give(login, sasl_request(mechanisms), channel);
+    return answer ? answer->send : answer.error().text();
+  };
+  const std::string bound = chosen({kScramPlusMechanism, kScramMechanism}, tls);
+  CHECK(bound.find("SCRAM-SHA-256-PLUS") != std::string::npos);
+  CHECK(bound.find("p=tls-server-end-point,,n=,r=") != std::string::npos);
+  // Whoever takes the offer away is found out by the "y".
+  CHECK(chosen({kScramMechanism}, tls).find("y,,n=,r=") != std::string::npos);
+  CHECK(chosen({kScramPlusMechanism, kScramMechanism}, {.safe = true}).find("n,,n=,r=") != std::string::npos);
+  CHECK(chosen({kScramPlusMechanism}, {.safe = true}) ==
+        "server login failed: the server offers no SASL mechanism that is known here");
 }

@@ -1,0 +1,508 @@
+"""Who may come in: methods, forms of secrets, auth_query, HBA rules; and what the pooler keeps to itself."""
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import socket
+import struct
+import threading
+
+import psycopg2
+import pytest
+
+import pooler as poolers
+import wire
+from cluster import HOST, free_port
+from wire import Wire, md5_secret, scram_secret
+
+# The password of each role, and what its servers ask for (see cluster.py): nothing, clear text, md5, SCRAM.
+PASSWORDS = {"other": "other secret", "u_plain": "plain secret", "u_md5": "md5 secret", "u_scram": "scram secret"}
+METHODS = {"trust": "trust", "plain": "password", "md5": "md5", "scram": "scram-sha-256"}
+FORMS = ("plain", "md5", "scram")
+OK, REFUSED, WRONG_TYPE = "ok", "refused by the pooler", "wrong password type"
+
+# (method towards the client, form of the stored secret) -> what comes of a right password, by the role's server.
+#                     other       u_plain     u_md5       u_scram
+TABLE = {
+    ("trust", "plain"): (OK,      OK,         OK,         OK),
+    ("trust", "md5"):   (OK,      WRONG_TYPE, OK,         WRONG_TYPE),
+    ("trust", "scram"): (OK,      WRONG_TYPE, WRONG_TYPE, WRONG_TYPE),
+    ("plain", "plain"): (OK,      OK,         OK,         OK),
+    ("plain", "md5"):   (OK,      OK,         OK,         OK),
+    ("plain", "scram"): (OK,      OK,         OK,         OK),
+    ("md5", "plain"):   (OK,      OK,         OK,         OK),
+    ("md5", "md5"):     (OK,      WRONG_TYPE, OK,         WRONG_TYPE),
+    ("md5", "scram"):   (OK,      WRONG_TYPE, WRONG_TYPE, OK),
+    ("scram", "plain"): (OK,      OK,         OK,         OK),
+    ("scram", "md5"):   (REFUSED, REFUSED,    REFUSED,    REFUSED),
+    ("scram", "scram"): (OK,      WRONG_TYPE, WRONG_TYPE, OK),
+}
+
+
+@pytest.fixture(scope="module")
+def secrets(cluster, db):
+    """A table with every form of every role's secret; of u_scram the very one that the server has."""
+    stored = {}
+    for user, password in PASSWORDS.items():
+        kept = cluster.primary.value(f"SELECT rolpassword FROM pg_authid WHERE rolname = '{user}'") or ""
+        stored[user, "plain"] = password
+        stored[user, "md5"] = md5_secret(user, password)
+        stored[user, "scram"] = kept if kept.startswith("SCRAM") else scram_secret(password)
+    cluster.primary.execute("CREATE TABLE secrets (name text, form text, secret text)", db)
+    with cluster.primary.connect(db) as connection, connection.cursor() as cursor:
+        for (user, form), secret in stored.items():
+            cursor.execute("INSERT INTO secrets VALUES (%s, %s, %s)", (user, form, secret))
+        connection.commit()
+    cluster.wait_caught_up()
+    return stored
+
+
+def settings_with(auth_type: str, more: str = "") -> str:
+    return poolers.GLOBAL_LINES.replace("auth_type = trust", f"auth_type = {auth_type}") + "pool_mode = transaction\n" + more
+
+
+def attempt(pooler, database: str, user: str, password: str | None) -> str:
+    """What becomes of a login: ok, or the error's text."""
+    try:
+        connection = psycopg2.connect(host=HOST, port=pooler.port, dbname=database, user=user, password=password,
+                                      connect_timeout=30)
+    except psycopg2.OperationalError as error:
+        return str(error).split("FATAL:")[-1].strip()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_user::text")
+            assert cursor.fetchone() == (user,)
+        return OK
+    finally:
+        connection.close()
+
+
+def outcome(text: str) -> str:
+    if "wrong password type" in text:
+        return WRONG_TYPE
+    return REFUSED if "authentication failed" in text and "for user" not in text else text
+
+
+def check_cells(pooler, method: str, form: str, database: str) -> list[str]:
+    differences = []
+    for user, expected in zip(PASSWORDS, TABLE[method, form]):
+        if method != "trust":
+            wrong = outcome(attempt(pooler, database, user, "wrong"))
+            if wrong != REFUSED:
+                differences.append(f"{method} {form} {user} with a wrong password: {wrong}")
+        got = outcome(attempt(pooler, database, user, PASSWORDS[user]))
+        if got != expected:
+            differences.append(f"{method} {form} {user}: {got}, expected {expected}")
+    return differences
+
+
+def test_the_matrix_of_methods_forms_and_servers_by_auth_query(cluster, db, secrets):
+    lines = "".join(
+        f"{method}_{form} = host={HOST} port={cluster.primary.port} dbname={db} "
+        f"auth_query='SELECT name, secret FROM secrets WHERE form = ''{form}'' AND name = $1'\n"
+        for method in METHODS for form in FORMS)
+    hba = "".join(f"host {method}_{form} all all {word}\n" for method, word in METHODS.items() for form in FORMS)
+    ini = "[databases]\n" + lines + settings_with("hba", "auth_hba_file = {folder}/hba\nauth_user = postgres\nmax_db_connections = 0\n")
+    with poolers.running(ini, '"postgres" ""\n"admin" ""\n', {"hba": hba + "host all all all trust\n"}) as pooler:
+        differences = []
+        for method in METHODS:
+            for form in FORMS:
+                differences += check_cells(pooler, method, form, f"{method}_{form}")
+        assert differences == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_matrix_of_methods_forms_and_servers_by_auth_file(cluster, db, secrets, form):
+    lines = "".join(f"{method} = host={HOST} port={cluster.primary.port} dbname={db}\n" for method in METHODS)
+    hba = "".join(f"host {method} all 127.0.0.1/32 {word}\n" for method, word in METHODS.items())
+    users = "".join(f'"{user}" "{secrets[user, form]}"\n' for user in PASSWORDS)
+    with poolers.running("[databases]\n" + lines + settings_with("hba", "auth_hba_file = {folder}/hba\n"), users, {"hba": hba}) as pooler:
+        differences = []
+        for method in METHODS:
+            differences += check_cells(pooler, method, form, method)
+        assert differences == []
+
+
+# ---------------------------------------------------------------------------------------- auth_query
+
+def query_ini(cluster, db: str, auth_type: str = "scram-sha-256", options: str = "", more: str = "") -> str:
+    return (f"[databases]\nt = host={HOST} port={cluster.primary.port} dbname={db} {options}\n"
+            + settings_with(auth_type, "auth_user = postgres\n" + more))
+
+
+ONLY_ASKER = '"postgres" ""\n"admin" "admin secret"\n'
+
+
+def console(pooler, command: str) -> list[tuple]:
+    with pooler.connect("pgbouncer", "admin", password="admin secret") as connection:
+        return poolers.query(connection, command)
+
+
+def test_users_found_by_the_usual_query_log_in_everywhere(cluster, db):
+    """md5 takes whichever form pg_authid has; what the client proves opens the server."""
+    with poolers.running(query_ini(cluster, db, "md5"), ONLY_ASKER) as pooler:
+        for user in ("u_md5", "u_scram"):
+            assert attempt(pooler, "t", user, PASSWORDS[user]) == OK
+            assert outcome(attempt(pooler, "t", user, "wrong")) == REFUSED
+            assert attempt(pooler, "t", user, PASSWORDS[user]) == OK
+
+
+def test_an_unknown_user_is_led_through_the_exchange_before_he_is_told(cluster, db):
+    with poolers.running(query_ini(cluster, db), ONLY_ASKER) as pooler:
+        with Wire(pooler.port) as client:
+            answer = client.login("nobody_here", "t", "guess")
+        codes = [struct.unpack_from("!I", body)[0] for kind, body in answer if kind == "R"]
+        assert codes == [10, 11]            # the same two steps that a wrong password gets
+        assert answer.errors[0]["M"] == "no such user" and answer.errors[0]["S"] == "FATAL"
+        pooler.wait_log("closing because: no such user")
+        with Wire(pooler.port) as client:
+            wrong = client.login("u_scram", "t", "guess")
+        assert [struct.unpack_from("!I", body)[0] for kind, body in wrong if kind == "R"] == [10, 11]
+
+
+def test_a_name_is_a_parameter_and_never_text(cluster, db, secrets):
+    query = "auth_query = SELECT name, secret FROM secrets WHERE form = 'plain' AND name = $1\n"
+    with poolers.running(query_ini(cluster, db, "plain", more=query), ONLY_ASKER) as pooler:
+        for name in ("x' OR '1'='1", "x'; DROP TABLE secrets; --", "other' --", "$1", "\\'"):
+            assert attempt(pooler, "t", name, "other secret") == "no such user"
+        assert attempt(pooler, "t", "other", "other secret") == OK
+        assert cluster.primary.value("SELECT count(*) FROM secrets", db) == len(secrets)
+
+
+def test_passwords_expire_and_null_never_matches(cluster, db):
+    cluster.primary.execute("DROP ROLE IF EXISTS u_late")
+    cluster.primary.execute("CREATE ROLE u_late LOGIN PASSWORD 'late secret' VALID UNTIL '1999-01-01'")
+    try:
+        with poolers.running(query_ini(cluster, db, "md5"), ONLY_ASKER) as pooler:
+            assert "password authentication failed" in attempt(pooler, "t", "u_late", "late secret")
+            assert "password authentication failed" in attempt(pooler, "t", "app", "whatever")    # has no password at all
+            cluster.primary.execute("ALTER ROLE u_late VALID UNTIL 'infinity'")
+            assert attempt(pooler, "t", "u_late", "late secret") == OK
+            cluster.primary.execute("ALTER ROLE u_late NOLOGIN")
+            assert attempt(pooler, "t", "u_late", "late secret") == "no such user"
+    finally:
+        cluster.primary.execute("DROP ROLE u_late")
+
+
+def test_a_query_that_fails_says_so_in_the_log_and_little_to_the_client(cluster, db):
+    for query, said in (("SELECT usename, passwd FROM no_such_table WHERE usename = $1", '"no_such_table" does not exist'),
+                        ("SELECT rolpassword FROM pg_authid WHERE rolname = $1", "expected 2 columns")):
+        with poolers.running(query_ini(cluster, db, more=f"auth_query = {query}\n"), ONLY_ASKER) as pooler:
+            assert attempt(pooler, "t", "u_scram", PASSWORDS["u_scram"]) == "bouncer config error"
+            pooler.wait_log(said)
+            assert attempt(pooler, "t", "u_scram", PASSWORDS["u_scram"]) == "bouncer config error"
+
+
+def test_auth_dbname_must_be_there_and_be_enabled(cluster, db):
+    more = f"auth_dbname = elsewhere\nauth_query = SELECT rolname, rolpassword FROM pg_authid WHERE rolname = $1\n"
+    with poolers.running(query_ini(cluster, db, more=more), ONLY_ASKER) as pooler:
+        assert attempt(pooler, "t", "u_scram", "x") == "bouncer config error"
+        pooler.wait_log('authentication database "elsewhere" is not configured')
+    extra = query_ini(cluster, db, options="auth_dbname=a").replace("[databases]\n", f"[databases]\na = host={HOST} port={cluster.primary.port} dbname=postgres\n")
+    with poolers.running(extra, ONLY_ASKER) as pooler:
+        assert attempt(pooler, "t", "u_scram", PASSWORDS["u_scram"]) == OK
+        console(pooler, "DISABLE a")
+        assert attempt(pooler, "t", "u_scram", PASSWORDS["u_scram"]) == 'authentication database "a" is disabled'
+    pooler = poolers.Pooler(query_ini(cluster, db, more="auth_dbname = pgbouncer\n"), ONLY_ASKER)
+    pooler.spawn()
+    assert pooler.wait_exit() == 1
+    assert 'cannot use the reserved "pgbouncer" database as an auth_dbname' in pooler.log()
+    pooler.stop()
+    pooler.remove()
+
+
+def test_the_console_finds_its_users_in_auth_dbname(cluster, db):
+    more = "auth_dbname = t\nstats_users = u_scram\n"
+    with poolers.running(query_ini(cluster, db, more=more), ONLY_ASKER) as pooler:
+        with pooler.connect("pgbouncer", "u_scram", password=PASSWORDS["u_scram"]) as connection:
+            assert poolers.query(connection, "SHOW VERSION")
+        with pytest.raises(psycopg2.OperationalError):
+            with pooler.connect("pgbouncer", "u_scram", password="wrong"):
+                pass
+
+
+def test_settings_of_clients_do_not_reach_the_query(cluster, db):
+    """Neither those of the client that logs in, nor those that others of auth_user's pool have left on a server."""
+    cluster.primary.execute(
+        "CREATE SCHEMA evil; CREATE TABLE evil.accounts (name text, secret text); INSERT INTO evil.accounts VALUES ('other', 'evil');"
+        "CREATE TABLE public.accounts (name text, secret text); INSERT INTO public.accounts VALUES ('other', 'good')", db)
+    more = "auth_query = SELECT name, secret FROM accounts WHERE name = $1\ndefault_pool_size = 1\n"
+    with poolers.running(query_ini(cluster, db, "plain", more=more), '"postgres" "asker"\n"admin" ""\n') as pooler:
+        with pooler.connect("t", "postgres", password="asker") as asker:
+            poolers.query(asker, "SET search_path = evil, public")
+            assert poolers.query(asker, "SELECT secret FROM accounts") == [("evil",)]
+            assert attempt(pooler, "t", "other", "good") == OK
+        with Wire(pooler.port) as client:
+            assert client.login("other", "t", "good", search_path="evil,public").kinds[-1] == "Z"
+
+
+def test_a_replica_is_asked_while_the_primary_is_down(cluster, db):
+    cluster.wait_caught_up()
+    replica = cluster.replicas[0]
+    ini = (f"[databases]\nt = host={HOST} port={free_port()} replica_host={HOST}:{replica.port} dbname={db}\n"
+           + settings_with("scram-sha-256", "auth_user = postgres\n"))
+    with poolers.running(ini, ONLY_ASKER) as pooler:
+        with Wire(pooler.port) as client:
+            assert client.login("u_scram", "t", PASSWORDS["u_scram"]).kinds[-1] == "Z"
+        assert outcome(attempt(pooler, "t", "u_scram", "wrong")) == REFUSED
+
+
+def test_what_was_found_is_kept_for_as_long_as_was_asked(cluster, db, secrets):
+    query = "auth_query = SELECT name, secret FROM secrets WHERE form = 'plain' AND name = $1 /* {marker} */\n"
+    for ttl, marker in ((0, "asked each time"), (60, "asked once")):
+        position = cluster.primary.log_position()
+        more = query.replace("{marker}", marker) + f"auth_query_cache_ttl = {ttl}\n"
+        with poolers.running(query_ini(cluster, db, "plain", more=more), ONLY_ASKER) as pooler:
+            for _ in range(3):
+                assert attempt(pooler, "t", "other", "other secret") == OK
+            times = cluster.primary.times_run(marker, position)
+            assert times == 1 if ttl else times == 3
+            # Nobody is refused twice for what was kept, and a failure is never kept.
+            cluster.primary.execute("UPDATE secrets SET secret = 'new secret' WHERE name = 'other' AND form = 'plain'", db)
+            try:
+                if ttl:
+                    assert outcome(attempt(pooler, "t", "other", "new secret")) == REFUSED
+                assert attempt(pooler, "t", "other", "new secret") == OK
+            finally:
+                cluster.primary.execute("UPDATE secrets SET secret = 'other secret' WHERE name = 'other' AND form = 'plain'", db)
+            cluster.primary.execute("DELETE FROM secrets WHERE name = 'late'", db)
+            assert attempt(pooler, "t", "late", "x") == "no such user"
+            cluster.primary.execute("INSERT INTO secrets VALUES ('late', 'plain', 'x')", db)
+            assert "no such user" not in attempt(pooler, "t", "late", "x")
+            cluster.primary.execute("DELETE FROM secrets WHERE name = 'late'", db)
+
+
+# ---------------------------------------------------------------------------------------- HBA
+
+def hba_ini(cluster, db: str, more: str = "") -> str:
+    return (f"[databases]\nt = host={HOST} port={cluster.primary.port} dbname={db}\nx = host={HOST} port={cluster.primary.port} dbname={db}\n"
+            + settings_with("hba", "auth_hba_file = {folder}/hba\n" + more))
+
+
+def test_rules_decide_by_database_user_and_address(cluster, db):
+    hba = "host t app 127.0.0.1/32 reject\nhost t @names 127.0.0.0 255.0.0.0 trust\nhost x all ::/0 trust\n"
+    files = {"hba": hba, "names": "app other\n"}
+    with poolers.running(hba_ini(cluster, db), poolers.USERLIST, files) as pooler:
+        assert attempt(pooler, "t", "app", None) == "login rejected"
+        assert attempt(pooler, "t", "other", None) == OK
+        assert attempt(pooler, "x", "other", None) == "no authentication method is found"
+        assert attempt(pooler, "t", "stranger", None) == "no authentication method is found"
+
+
+def test_a_bad_file_keeps_the_old_rules(cluster, db):
+    with poolers.running(hba_ini(cluster, db), poolers.USERLIST, {"hba": "host all all 127.0.0.1/32 trust\n"}) as pooler:
+        assert attempt(pooler, "t", "app", None) == OK
+        pooler.write("hba", "host all all 127.0.0.1/32 reject\nhost all all all majic\n")
+        with pytest.raises(psycopg2.Error):
+            pooler.console("RELOAD")
+        pooler.wait_log('hba:2: method "majic": expected trust')
+        assert attempt(pooler, "t", "app", None) == OK
+        pooler.write("hba", "host pgbouncer all 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 reject\n")
+        pooler.console("RELOAD")
+        assert attempt(pooler, "t", "app", None) == "login rejected"
+    pooler = poolers.Pooler(hba_ini(cluster, db), poolers.USERLIST, {"hba": "nonsense\n"})
+    pooler.spawn()
+    assert pooler.wait_exit() == 1
+    assert 'hba:1: connection type "nonsense"' in pooler.log()
+    pooler.stop()
+    pooler.remove()
+
+
+def test_members_of_a_role_are_known_from_the_server(cluster, db):
+    cluster.primary.execute("DROP ROLE IF EXISTS staff, leads; CREATE ROLE staff; CREATE ROLE leads; GRANT staff TO leads; GRANT leads TO other")
+    try:
+        hba = "host all postgres 127.0.0.1/32 trust\nhost all +staff 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 reject\n"
+        with poolers.running(hba_ini(cluster, db, "auth_user = postgres\n"), poolers.USERLIST, {"hba": hba}) as pooler:
+            assert attempt(pooler, "t", "other", None) == OK
+            assert attempt(pooler, "t", "app", None) == "login rejected"
+            cluster.primary.execute("REVOKE leads FROM other; GRANT staff TO app")
+            assert attempt(pooler, "t", "other", None) == "login rejected"
+            assert attempt(pooler, "t", "app", None) == OK
+    finally:
+        cluster.primary.execute("DROP ROLE staff; DROP ROLE leads")
+
+
+def test_peers_of_a_unix_socket_are_who_the_system_says(cluster, db):
+    """The tests connect as whoever runs them."""
+    account = pwd.getpwuid(os.getuid()).pw_name
+    ident = f"m {account} other\nn /^(.).*$ \\1pp\n"
+    hba = "local t all peer map=m\nlocal x all peer\nhost all all all trust\n"
+    with poolers.running(hba_ini(cluster, db, "auth_ident_file = {folder}/ident\n"), poolers.USERLIST, {"hba": hba, "ident": ident}) as pooler:
+        def by_socket(database: str, user: str) -> wire.Answer:
+            with Wire(pooler.port, str(pooler.folder)) as client:
+                return client.login(user, database)
+        assert by_socket("t", "other").kinds[-1] == "Z"
+        assert by_socket("t", "app").errors[0]["M"] == "unix socket login rejected"
+        pooler.wait_log("ident map: m does not have a match")
+        assert by_socket("x", "app").errors[0]["M"] == "unix socket login rejected"
+        pooler.write("ident", f"m {account} all\n")
+        pooler.console("RELOAD")
+        assert by_socket("t", "app").kinds[-1] == "Z"
+
+
+# ---------------------------------------------------------------------------------------- what stays secret
+
+def test_no_secret_is_ever_shown(cluster, db, secrets):
+    """Not in the log at its most talkative, not on the console, not in an error."""
+    ldap = 'auth_ldap_options = ldapserver=127.0.0.1 ldapbasedn="dc=x" ldapbindpasswd="ldap bind secret"\n'
+    more = "verbose = 3\nmonitor_password = monitor secret\n" + ldap
+    ini = query_ini(cluster, db, "md5", "", more).replace("[databases]\n", f"[databases]\nforced = host={HOST} port={cluster.primary.port} "
+                                                         f"dbname={db} user=u_scram password='wrong forced secret'\n")
+    users = '"admin" "admin secret"\n"u_plain" "plain secret"\n"postgres" ""\n' + '"broken line secret\n' + '"other" broken other secret\n'
+    words = ["admin secret", "plain secret", "md5 secret", "scram secret", "ldap bind secret", "monitor secret", "wrong forced secret", "typed secret",
+             "broken line secret", "broken other secret", *(value for value in secrets.values())]
+    with poolers.running(ini, users) as pooler:
+        said = [attempt(pooler, "t", user, PASSWORDS[user]) for user in ("u_plain", "u_md5", "u_scram")]
+        assert said == [OK] * 3
+        said += [attempt(pooler, "t", user, "typed secret") for user in ("u_plain", "u_md5", "u_scram", "nobody_here")]
+        said.append(attempt(pooler, "forced", "u_plain", PASSWORDS["u_plain"]))
+        shown = []
+        for what in ("CONFIG", "DATABASES", "USERS", "CLIENTS", "SERVERS", "POOLS", "SOCKETS", "STATS", "LISTS"):
+            shown += [str(value) for row in console(pooler, f"SHOW {what}") for value in row]
+        console(pooler, "RELOAD")
+        everything = "\n".join([*said, *shown, pooler.log()])
+        assert "userlist.txt:" in everything        # the broken lines were complained about
+        assert [word for word in words if word in everything] == []
+
+
+# ---------------------------------------------------------------------------------------- PAM and LDAP
+
+PAM_SERVICE = """
+auth     required pam_exec.so quiet expose_authtok /bin/sh {folder}/judge.sh
+account  required pam_permit.so
+"""
+# Reads the password as PAM hands it over: up to a zero byte.
+PAM_JUDGE = """
+password=$(tr -d '\\000')
+[ "$PAM_USER" = other ] && [ "$PAM_RHOST" = 127.0.0.1 ] || exit 1
+case "$password" in
+  "pam secret") exit 0 ;;
+  slow) while [ ! -e {folder}/go ]; do sleep 0.05; done; exit 0 ;;
+  *) exit 3 ;;
+esac
+"""
+
+
+def test_pam_judges_the_password_and_nobody_waits_for_it(cluster, db):
+    ini = (f"[databases]\nt = host={HOST} port={cluster.primary.port} dbname={db}\n"
+           + settings_with("pam", "auth_pam_confdir = {folder}\n"))
+    pooler = poolers.Pooler(ini, "")
+    try:
+        pooler.write("pgbouncer", PAM_SERVICE.replace("{folder}", str(pooler.folder)))
+        pooler.write("judge.sh", PAM_JUDGE.replace("{folder}", str(pooler.folder)))
+        pooler.start()
+        assert attempt(pooler, "t", "other", "pam secret") == OK
+        assert attempt(pooler, "t", "other", "wrong") == "PAM authentication failed"
+        pooler.wait_log("pam_authenticate() failed: ")
+        assert attempt(pooler, "t", "app", "pam secret") == "PAM authentication failed"
+        slow = Wire(pooler.port)
+        slow.send(wire.startup("other", "t"))
+        assert slow.receive()[0] == "R"
+        slow.send(wire.message("p", wire.text("slow")))
+        left = Wire(pooler.port)                                    # leaves while it is being judged
+        left.send(wire.startup("other", "t"))
+        assert left.receive()[0] == "R"
+        left.send(wire.message("p", wire.text("slow")))
+        left.close()
+        assert attempt(pooler, "t", "other", "pam secret") == OK    # while the other one waits
+        pooler.write("go", "")
+        assert slow.receive() == ("R", b"\0\0\0\0")
+        slow.close()
+        assert "pam secret" not in pooler.log()
+    finally:
+        assert pooler.stop() == 0, pooler.log_tail()
+        pooler.remove()
+
+
+def _ber(tag: int, body: bytes) -> bytes:
+    assert len(body) < 128
+    return bytes([tag, len(body)]) + body
+
+
+def _ber_parts(data: bytes) -> list[tuple[int, bytes]]:
+    parts = []
+    while data:
+        length, at = data[1], 2
+        if length & 0x80:
+            size = length & 0x7F
+            length, at = int.from_bytes(data[2:2 + size], "big"), 2 + size
+        parts.append((data[0], data[at:at + length]))
+        data = data[at + length:]
+    return parts
+
+
+class Directory:
+    """As much of an LDAP server as a login asks for: binds, and searches by (uid=...)."""
+
+    def __init__(self, passwords: dict[str, str], uids: dict[str, str]) -> None:
+        self.passwords, self.uids, self.seen = passwords, uids, []
+        self.listener = socket.create_server((HOST, 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            kept = b""
+            while True:
+                try:
+                    data = connection.recv(4096)
+                except OSError:
+                    return
+                if not data:
+                    return
+                kept += data
+                if len(kept) < 2 or len(kept) < 2 + kept[1]:
+                    continue
+                (_, message), kept = _ber_parts(kept)[0], b""
+                (_, number), (operation, body) = _ber_parts(message)[:2]
+                fields = _ber_parts(body)
+                done = lambda tag, code: _ber(0x30, _ber(2, number) + _ber(tag, _ber(10, bytes([code])) + _ber(4, b"") + _ber(4, b"")))
+                if operation == 0x60:       # bind: version, name, password
+                    name, password = fields[1][1].decode(), fields[2][1].decode()
+                    self.seen.append(("bind", name))
+                    right = (name, password) == ("", "") or self.passwords.get(name) == password
+                    connection.sendall(done(0x61, 0 if right else 49))
+                elif operation == 0x63:     # search; the filter is an equality
+                    (_, attribute), (_, value) = _ber_parts(fields[6][1])
+                    self.seen.append(("search", f"{attribute.decode()}={value.decode()}"))
+                    if fields[6][0] == 0xA3 and value.decode() in self.uids:
+                        entry = _ber(4, self.uids[value.decode()].encode()) + _ber(0x30, b"")
+                        connection.sendall(_ber(0x30, _ber(2, number) + _ber(0x64, entry)))
+                    connection.sendall(done(0x65, 0))
+                else:
+                    return
+
+
+def test_ldap_judges_the_password_by_bind_and_by_search(cluster, db):
+    directory = Directory({"uid=other,dc=x": "ldap secret", "cn=finder": "finder secret"}, {"other": "uid=other,dc=x"})
+    hba = (f'host t all all ldap ldapserver={HOST} ldapport={directory.port} ldapprefix="uid=" ldapsuffix=",dc=x"\n'
+           f'host x all all ldap ldapurl="ldap://{HOST}:{directory.port}/dc=x?uid?sub" ldapbinddn="cn=finder" ldapbindpasswd="finder secret"\n'
+           f'host y all all ldap ldapserver={HOST} ldapport={free_port()} ldapbasedn="dc=x"\n')
+    lines = "".join(f"{name} = host={HOST} port={cluster.primary.port} dbname={db}\n" for name in "txy")
+    with poolers.running("[databases]\n" + lines + settings_with("hba", "auth_hba_file = {folder}/hba\n"), "", {"hba": hba}) as pooler:
+        for name in "tx":
+            assert attempt(pooler, name, "other", "ldap secret") == OK
+            assert attempt(pooler, name, "other", "wrong") == "LDAP authentication failed"
+        assert ("search", "uid=other") in directory.seen and ("bind", "cn=finder") in directory.seen
+        assert attempt(pooler, "x", "nobody_here", "ldap secret") == "LDAP authentication failed"
+        assert attempt(pooler, "y", "other", "ldap secret") == "LDAP authentication failed"
+        pooler.wait_log("Can't contact LDAP server")
+        pooler.write_ini("[databases]\n" + lines + settings_with(
+            "ldap", f'auth_ldap_options = ldapurl="ldap://{HOST}:{directory.port}/dc=x?uid?sub"\n'))
+        pooler.signal(signal.SIGHUP)
+        pooler.wait_log("configuration reloaded")
+        assert attempt(pooler, "y", "other", "ldap secret") == OK
+        assert [secret for secret in ("ldap secret", "finder secret") if secret in pooler.log()] == []
+    directory.close()
