@@ -25,8 +25,8 @@ void demand(bool holds) {
 
 /// No sequence of messages that does not know the password gets in: the input is cut at empty
 /// lines.
-void log_in(Method method, const Secret* secret, Bytes input, const LoginContext& context) {
-  ClientLogin login(method, "alice", secret, context);
+void log_in(Method method, const Secret* secret, const char* server_end_point, Bytes input, const LoginContext& context) {
+  ClientLogin login({.method = method, .user = "alice", .secret = secret, .server_end_point = server_end_point}, context);
   Step step = login.start();
   while (step.state == Step::State::more && !input.empty()) {
     const std::size_t end = input.find("\n\n");
@@ -47,17 +47,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const LoginContext context{
       .random = random, .server_secret = server_secret, .cache = cache, .scram_iterations = 1};
   for (const Method method : {Method::plain, Method::md5, Method::scram_sha_256}) {
-    log_in(method, &secret, input, context);
-    log_in(method, nullptr, input, context);
+    for (const char* server_end_point : {"", "hash"}) {
+      log_in(method, &secret, server_end_point, input, context);
+      log_in(method, nullptr, server_end_point, input, context);
+    }
   }
 
   // With keys and not with a password: the iterations that a message asks for cost nothing then.
   ScramClient client(ScramKeys{}, random);
   static_cast<void>(client.on_server_first(input).ok());
   demand(!client.on_server_final(input).ok());
-  ServerLogin server_login("alice", {.password = {}, .md5 = {}, .scram = ScramKeys{}}, random,
-                           cache);
-  static_cast<void>(server_login.on_authentication(input, {}).ok());
+  for (const char* server_end_point : {"", "hash"}) {
+    ServerLogin server_login("alice", {.password = {}, .md5 = {}, .scram = ScramKeys{}}, random, cache);
+    static_cast<void>(
+        server_login.on_authentication(input, {.safe = true, .encrypted = true, .server_end_point = server_end_point}).ok());
+  }
 
   if (const auto verifier = parse_verifier(input))
     demand(parse_verifier(to_text(*verifier)) == verifier);
