@@ -22,8 +22,44 @@ struct FreeRegex {
 };
 using Regex = std::unique_ptr<regex_t, FreeRegex>;
 
+/// The system's regcomp() copies what is repeated: repetitions of repetitions make it use all memory, or all
+/// of the stack.
+const char* unfit(std::string_view pattern) noexcept {
+  static constexpr int kDepthMax = 4;
+  static constexpr int kRepetitionsMax = 32;
+  int depth = 0;
+  int repetitions = 0;
+  bool repeated = false;  // What stands before is a repetition.
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '*' || c == '+' || c == '?') {
+      if (repeated) return "a repetition of a repetition";
+      if (++repetitions > kRepetitionsMax) return "more than 32 repetitions";
+      repeated = true;
+      continue;
+    }
+    repeated = false;
+    if (c == '{') return "a repetition with {}: write it out";
+    if (c == '\\') {
+      ++i;
+    } else if (c == '(') {
+      if (++depth > kDepthMax) return "groups more than 4 deep";
+    } else if (c == ')') {
+      --depth;
+    } else if (c == '[') {
+      // A ] that stands first belongs to the set.
+      ++i;
+      if (i < pattern.size() && pattern[i] == '^') ++i;
+      i = pattern.find(']', i + 1);
+      if (i == std::string_view::npos) return "a set without an end";
+    }
+  }
+  return nullptr;
+}
+
 Result<Regex> compile(const std::string& pattern) {
   if (pattern.size() > kPatternBytesMax) return Error("the regular expression is longer than 1024 bytes");
+  if (const char* problem = unfit(pattern)) return Error(concat({"regular expression \"", pattern, "\": ", problem}));
   auto* raw = new regex_t;
   const int problem = regcomp(raw, pattern.c_str(), REG_EXTENDED);
   if (problem != 0) {

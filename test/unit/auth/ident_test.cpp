@@ -71,3 +71,12 @@ TEST_CASE("a line of an ident map that can't be understood is named", "[auth]") 
   CHECK(error_of("m \"\" c\n") == "ident.conf:1: an empty name");
   CHECK(error_of("").empty());
 }
+
+TEST_CASE("a regular expression that would take all memory is refused", "[auth]") {
+  for (const char* pattern : {"a**", "(&*+++++++++++)", "a+?", "((((( a )))))", "(a{250}){250}", "[^]a", "x+*"}) {
+    INFO(pattern);
+    CHECK(error_of(std::string("m \"/") + pattern + "\" x\n").find("ident.conf:1: regular expression") == 0);
+  }
+  CHECK(error_of("m /" + std::string(33 * 2, '*') + " x\n").find("repetition") != std::string::npos);
+  CHECK(error_of("m \"/^[]{+*]+(a|b)*\\{x?$\" x\n").empty());
+}
