@@ -42,10 +42,12 @@ std::string Pooler::Impl::name_of(const Server& server) const {
 session::Admission Pooler::Impl::admit(session::ClientSession& session, std::string_view database,
                                        std::string_view user, std::int64_t local_uid) {
   Client& client = entry(session);
+  const session::Replication replication = session.replication();
   const io::TlsInfo* tls = session.transport()->tls();
   if (settings_->log_connections) {
     log().log(concat({name_of(client), "login attempt: db=", database, " user=", user,
-                      " tls=", tls ? tls->text() : "no", " replication=no"}));
+                      " tls=", tls ? tls->text() : "no",
+                      " replication=", replication == session::Replication::none ? "no" : to_string(replication)}));
   }
   client.is_console = admin::is_console_database(database);
   client.entrance = std::make_unique<Entrance>();
@@ -54,6 +56,8 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   entrance.user = user;
   entrance.local_uid = local_uid;
   entrance.access = access_;
+  if (client.is_console && replication != session::Replication::none)
+    entrance.problem = Error("0A000", "the console has nothing to replicate");
   return decide(client);
 }
 
@@ -68,7 +72,7 @@ session::Admission Pooler::Impl::decide(Client& client) {
     return std::move(answer);
   };
   // The operator on this machine, as the account that the process runs under, needs no password.
-  if (client.is_console && entrance.user == "pgbouncer" && entrance.local_uid >= 0 &&
+  if (!entrance.problem && client.is_console && entrance.user == "pgbouncer" && entrance.local_uid >= 0 &&
       entrance.local_uid == parts_.own_uid) {
     answer.user_known = true;
     answer.method = auth::Method::any;
@@ -105,7 +109,7 @@ bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
   const io::Address peer = transport.peer();
   auth::HbaQuestion question{.database = entrance.database,
                              .user = entrance.user,
-                             .physical_replication = false,
+                             .physical_replication = client.session.replication() == session::Replication::physical,
                              .encrypted = transport.tls() != nullptr,
                              .address = std::nullopt,
                              .roles = entrance.roles ? &*entrance.roles : nullptr};

@@ -60,6 +60,7 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
     client.session.close(Error("57P03", "query_wait_timeout"));
   }
   tell_waiters(pool);
+  replication_deadlines(pool);
   if (settings_->server_fast_close) close_fast(pool);
   while (const pool::Expired expired = seats.next_expired(now()))
     close_server(static_cast<Server&>(*expired.seat), expired.why);

@@ -203,6 +203,7 @@ bool Pooler::Impl::fails_fast(PoolEntry& pool, Client& client) {
 void Pooler::Impl::hand_out(Server& server) {
   if (server.gone) return;
   ENSURE(server.session.owes_nothing() && server.session.client() == nullptr);
+  if (server.dedicated) return begin_replication(server);
   PoolEntry& pool = server.pool;
   if (!server.ever_idle) {
     if (is_fallen_primary(server)) return;
@@ -216,6 +217,7 @@ void Pooler::Impl::hand_out(Server& server) {
   if (pool.seats.outlived(server, now())) return close_server(server, "server lifetime over");
   if (const std::string_view why = unfit(server); !why.empty()) return close_server(server, why);
   if (send_away_stranger(server)) return;
+  if (!pool.replicating.empty() && gives_way(server)) return;
   place(server, pool::Place::idle);
   if (!pool.lookups.empty()) serve_lookups(pool, &server);
   if (server.seat_place() != pool::Place::idle || server.gone) return;
@@ -337,7 +339,8 @@ void Pooler::Impl::leave_old_primary(PoolEntry& pool, NodeId old) {
     if (server.node.id != old) return;
     server.close_needed = true;
     session::ClientSession* client = server.session.client();
-    if (client && client->holds_server_for(sql::Target::primary) && !client->in_transaction()) {
+    const bool keeps = client && client->holds_server_for(sql::Target::primary) && !client->in_transaction();
+    if (keeps || (client && server.dedicated)) {
       keepers.push_back(static_cast<Client*>(client->seat));
     }
   });
@@ -373,7 +376,7 @@ void Pooler::Impl::cluster_changed(Cluster& cluster) {
         if (subpool->side == pool::Side::primary) leave_replica_servers(*pool, *subpool);
       }
       if (pool->seats.waiting() > 0) route_waiters_again(*pool);
-      if (!pool->welcoming.empty()) wants_pump(*pool);
+      if (!pool->welcoming.empty() || !pool->replicating.empty()) wants_pump(*pool);
     }
   }
 }

@@ -121,6 +121,7 @@ struct Server : pool::ServerSeat {
   bool ever_idle = false;          ///< the login is done
   bool read_only = false;          ///< opened as a replica's: it refuses writes even if the node is promoted
   bool served = false;             ///< a client has worked here, and may have left something behind
+  Client* client = nullptr;        ///< of a replication connection, until this has logged in for it
   bool gone = false;
   std::optional<Error> why_gone;
   io::Address dialled;
@@ -152,6 +153,8 @@ struct Client : pool::Waiter {
   ListHook<Client> login_hook;    ///< not logged in yet, the oldest first
   ListHook<Client> pool_hook;     ///< of its pool
   ListHook<Client> welcome_hook;  ///< waits for the pool's first server
+  ListHook<Client> replicating_hook;  ///< waits for a server of its own
+  Server* own_server = nullptr;       ///< which logs in for it
   ListHook<Client> gone_hook;
   ListHook<Client> answered_hook;
   std::unique_ptr<Entrance> entrance;  ///< until it is logged in
@@ -185,6 +188,7 @@ struct PoolEntry {
   List<Client, &Client::pool_hook> clients;
   List<Client, &Client::welcome_hook> welcoming;
   List<Lookup, &Lookup::hook> lookups;  ///< wait for a server of this pool
+  List<Client, &Client::replicating_hook> replicating;  ///< the oldest first
   ListHook<PoolEntry> pump_hook;  ///< a connection may have to be opened
   /// The last failed login; cleared by the next one that works.
   std::optional<Error> last_failure;

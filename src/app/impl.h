@@ -4,6 +4,7 @@
 //   pooler.cpp     life: start, listening, signals, shutdown      turn.cpp       the turn and its
 //   order dispatch.cpp   routes, and who gets which server              servers.cpp    opening and
 //   closing servers, failures admission.cpp  who is let in registry.cpp   databases, pools, reload
+//   replication.cpp  servers for one client alone
 //   deadlines.cpp  time-outs, the statistics period               world.cpp, orders.cpp   what the
 //   console sees and asks          lookups.cpp   what servers are asked about users who log in
 #pragma once
@@ -88,6 +89,7 @@ class Pooler::Impl final : public session::Hub,
   void wants_server(session::ClientSession& session) noexcept override;
   void wants_no_server(session::ClientSession& session) noexcept override;
   void wants_welcome(session::ClientSession& session) noexcept override;
+  void wants_own_server(session::ClientSession& session) noexcept override;
   void client_gone(session::ClientSession& session) noexcept override;
   void cancel(std::uint32_t pid, std::uint32_t key) noexcept override;
   void server_idle(session::ServerSession& session) noexcept override;
@@ -162,7 +164,7 @@ class Pooler::Impl final : public session::Hub,
   bool fails_fast(PoolEntry& pool, Client& client);
 
   // servers.cpp
-  void open(PoolEntry& pool, pool::Subpool& on, bool from_reserve);
+  void open(PoolEntry& pool, pool::Subpool& on, bool from_reserve, Client* for_one = nullptr);
   void pump(PoolEntry& pool);
   void wants_pump(PoolEntry& pool) noexcept {
     if (!List<PoolEntry, &PoolEntry::pump_hook>::linked(pool)) pump_.push_back(pool);
@@ -173,7 +175,9 @@ class Pooler::Impl final : public session::Hub,
   void place(Server& server, pool::Place to) noexcept;
   std::string_view unfit(const Server& server) const noexcept;
   void logged_in_server(Server& server);
+  void log_new_connection(const Server& server);
   void login_failed(Server& server);
+  void note_failed_login(Server& server, pool::Subpool& subpool, bool said_no);
   void refuse_welcome(PoolEntry& pool, const Error& why);
   void close_server(Server& server, std::string_view why);
   /// Idle ones now, others when they are given back.
@@ -183,6 +187,23 @@ class Pooler::Impl final : public session::Hub,
   auth::Credentials credentials_for(const PoolEntry& pool) const;
   template <class Do>
   static void each_server(const PoolEntry& pool, Do&& what);
+  /// Errors that a node gives while it can't serve anybody yet: they pass, and say nothing about
+  /// this login.
+  static bool passes(std::string_view sqlstate) noexcept;
+  /// The node answered and said no.
+  static bool node_said_no(const Error& error) noexcept;
+
+  // replication.cpp
+  session::ServerLoginParams own_login_params(const PoolEntry& pool, const Client& client) const;
+  void open_own_servers(PoolEntry& pool);
+  bool make_own_room(PoolEntry& pool, pool::Subpool& on);
+  bool gives_way(Server& server);
+  void begin_replication(Server& server);
+  static void leave_own_server(Server& server) noexcept;
+  void wants_no_own_server(Client& client) noexcept;
+  void own_login_failed(Server& server);
+  static void refuse_replication(PoolEntry& pool, const Error& why);
+  void replication_deadlines(PoolEntry& pool);
 
   // admission.cpp
   session::Admission decide(Client& client);

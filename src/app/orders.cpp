@@ -294,6 +294,7 @@ void Pooler::Impl::suspend() {
       case session::ClientState::collecting:
       case session::ClientState::waiting:
       case session::ClientState::active:
+      case session::ClientState::replicating:
         client->session.suspend(true);
         break;
     }
@@ -422,6 +423,7 @@ void Pooler::Impl::begin_shutdown(Shutdown how) {
     pause(*database);
     for (const auto& pool : database->pools) {
       refuse_welcome(*pool, Error("57P01", "server shutting down"));
+      refuse_replication(*pool, Error("57P01", "server shutting down"));
       while (pool::Waiter* waiter = pool->seats.front()) {
         auto& client = static_cast<Client&>(*waiter);
         pool->seats.leave(client);

@@ -5,19 +5,6 @@
 namespace pgweir::app {
 namespace {
 
-/// Errors that a node gives while it can't serve anybody yet: they pass, and say nothing about this
-/// login.
-bool passes(std::string_view sqlstate) noexcept {
-  return sqlstate == "57P03" || sqlstate == "57P01" || sqlstate == "57P02";
-}
-
-/// The node answered and said no. Errors of the connection itself are of class 08, or carry no
-/// SQLSTATE.
-bool node_said_no(const Error& error) noexcept {
-  return !error.sqlstate().empty() && error.sqlstate().substr(0, 2) != "08" &&
-         !passes(error.sqlstate());
-}
-
 /// The database's next connection goes where the last one went. There is one primary, so who looks for it stays with it.
 bool sticks_to_host(const config::Database& line) noexcept {
   return line.load_balance_hosts == config::LoadBalanceHosts::disable ||
@@ -39,6 +26,16 @@ auto greeting_of(const Server& server) {
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 
 }  // namespace
+
+bool Pooler::Impl::passes(std::string_view sqlstate) noexcept {
+  return sqlstate == "57P03" || sqlstate == "57P01" || sqlstate == "57P02";
+}
+
+/// Errors of the connection itself are of class 08, or carry no SQLSTATE.
+bool Pooler::Impl::node_said_no(const Error& error) noexcept {
+  return !error.sqlstate().empty() && error.sqlstate().substr(0, 2) != "08" &&
+         !passes(error.sqlstate());
+}
 
 io::Address Pooler::Impl::address_of(const config::HostPort& host) const {
   const auto port = static_cast<std::uint16_t>(host.port);
@@ -83,7 +80,8 @@ session::ServerLoginParams Pooler::Impl::login_params(const PoolEntry& pool) con
   return params;
 }
 
-void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
+/// `for_one`: the client of a replication connection, who alone will have the server.
+void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve, Client* for_one) {
   Node* node = nullptr;
   for (Node* known : pool.database.nodes) {
     if (known->id == on.node()) node = known;
@@ -91,7 +89,7 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
   if (!node) return;
   if (from_reserve) log().log("taking connection from reserve_pool");
   const ServerId id{++last_id_};
-  session::ServerLoginParams login = login_params(pool);
+  session::ServerLoginParams login = for_one ? own_login_params(pool, *for_one) : login_params(pool);
   // A standby refuses writes anyway. Should it be promoted, by mistake or before the monitor has seen it, it goes on refusing what was
   // sent to a replica, and the unit is run again on the primary.
   const bool read_only = pool.database.cluster && on.side == pool::Side::replica;
@@ -102,6 +100,11 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve) {
   server->dialled = address_of(node->hosts[node->next_host % node->hosts.size()]);
   if (!sticks_to_host(pool.database.line)) ++node->next_host;
   Server& opened = *server;
+  if (for_one) {
+    opened.dedicated = true;
+    opened.client = for_one;
+    for_one->own_server = &opened;
+  }
   servers_.emplace(id.value, std::move(server));
   pool.seats.opened(opened, on, now());
   opened.session.attach(parts_.dialer.dial(opened.dialled, opened.session));
@@ -120,16 +123,16 @@ void Pooler::Impl::pump(PoolEntry& pool) {
     } else if (pool::Subpool* primary = primary_of(pool)) {
       if (pool.node_refused && pool.last_failure && primary->failing(now()))
         return refuse_welcome(pool, *pool.last_failure);
-      if (primary->open() == 0 && pool.seats.may_open(*primary, now(), Duration{}))
+      if (primary->pooled() == 0 && pool.seats.may_open(*primary, now(), Duration{}))
         open(pool, *primary, false);
-      if (primary->open() == 0 && make_room(pool, *primary)) open(pool, *primary, false);
+      if (primary->pooled() == 0 && make_room(pool, *primary)) open(pool, *primary, false);
       // One that logged in while this node was a replica greets nobody by itself.
       each_server(pool, [&](Server& server) {
-        if (server.subpool != primary || !server.ever_idle || !pool.context.welcome.empty()) return;
+        if (server.subpool != primary || server.dedicated || !server.ever_idle || !pool.context.welcome.empty()) return;
         pool.context.welcome = greeting_of(server);
         wants_pump(pool);
       });
-      if (primary->open() == 0)
+      if (primary->pooled() == 0)
         lower(std::max(now() + std::chrono::milliseconds(100), primary->backoff.until()));
     } else if (pool.database.cluster->all_down()) {
       return refuse_welcome(
@@ -138,6 +141,7 @@ void Pooler::Impl::pump(PoolEntry& pool) {
     }
     if (!pool.welcoming.empty() && without_primary(pool)) open_replica(pool);
   }
+  open_own_servers(pool);
   give_idle(pool);
   while (const pool::Opening next = pool.seats.next_to_open(now()))
     open(pool, *next.subpool, next.from_reserve);
@@ -237,6 +241,11 @@ void Pooler::Impl::logged_in_server(Server& server) {
     pool.context.welcome = greeting_of(server);
     wants_pump(pool);
   }
+  if (!pool.replicating.empty()) wants_pump(pool);  // There are so many logins at a time only.
+  log_new_connection(server);
+}
+
+void Pooler::Impl::log_new_connection(const Server& server) {
   if (!settings_->log_connections) return;
   const io::Transport* transport = server.session.transport();
   const io::Address local = transport ? transport->local() : io::Address{};
@@ -246,31 +255,38 @@ void Pooler::Impl::logged_in_server(Server& server) {
                         : concat({" (from ", local.host, ":", std::to_string(local.port), ")"})}));
 }
 
-/// A server never came to its first idle moment.
-void Pooler::Impl::login_failed(Server& server) {
+/// How long the node is left alone.
+void Pooler::Impl::note_failed_login(Server& server, pool::Subpool& subpool, bool said_no) {
   PoolEntry& pool = server.pool;
-  const Error why = server.why_gone.value_or(Error("connect failed"));
-  pool::Subpool* subpool = pool.seats.find(server.node.id);
-  if (!subpool || server.close_needed) return;
   const Duration retry = settings_->server_login_retry;
-  const bool said_no = node_said_no(why);
   if (pool.database.cluster) {
     pool.database.cluster->connect_failed(server.node.id);
     lower(now());  // The monitor asks that node in the next turn.
-    subpool->backoff.failed(now(), std::min(kFirstPause, retry), retry);
+    subpool.backoff.failed(now(), std::min(kFirstPause, retry), retry);
   } else {
     // A database that sticks to one host does so until it fails.
     if (sticks_to_host(pool.database.line)) ++server.node.next_host;
     const int hosts = static_cast<int>(server.node.hosts.size());
-    const int failures = subpool->backoff.failures() + 1;
+    const int failures = subpool.backoff.failures() + 1;
     // Who would rather have a standby takes the first that answers once all have been asked.
     const bool takes_any = failures == hosts && pool.database.line.target_session_attrs == config::TargetSessionAttrs::prefer_standby;
     if (!said_no && (failures % hosts != 0 || takes_any))
-      subpool->backoff.failed_without_pause();
+      subpool.backoff.failed_without_pause();
     else
-      subpool->backoff.failed(now(), retry, retry);
+      subpool.backoff.failed(now(), retry, retry);
   }
-  if (subpool->backoff.blocked(now())) lower(subpool->backoff.until());
+  if (subpool.backoff.blocked(now())) lower(subpool.backoff.until());
+}
+
+/// A server never came to its first idle moment.
+void Pooler::Impl::login_failed(Server& server) {
+  if (server.dedicated) return own_login_failed(server);
+  PoolEntry& pool = server.pool;
+  const Error why = server.why_gone.value_or(Error("connect failed"));
+  pool::Subpool* subpool = pool.seats.find(server.node.id);
+  if (!subpool || server.close_needed) return;
+  const bool said_no = node_said_no(why);
+  note_failed_login(server, *subpool, said_no);
   if (!pool.lookups.empty() && said_no && !may_be_asked(pool)) {
     log().error(concat({"auth_query: ", why.text()}));
     fail_lookups(pool, Error("08P01", "bouncer config error"));

@@ -137,7 +137,8 @@ void Pooler::Impl::answer_cancels() {
     }
     session::ServerSession* session = client.session.server();
     // Nothing is running for an idle client, and what its server does next may be another's.
-    if (!session || client.session.state() != session::ClientState::active) continue;
+    const session::ClientState state = client.session.state();
+    if (!session || (state != session::ClientState::active && state != session::ClientState::replicating)) continue;
     Server& server = entry(*session);
     io::Address to = server.dialled;
     if (to.kind == io::Address::Kind::tcp && session->transport())
@@ -248,6 +249,7 @@ void Pooler::Impl::client_gone(session::ClientSession& session) noexcept {
   if (List<Client, &Client::welcome_hook>::linked(client))
     client.pool_entry->welcoming.remove(client);
   forget_entrance(client);
+  wants_no_own_server(client);
   all_clients_.remove(client);
   gone_clients_.push_back(client);
   if (settings_->log_disconnections) {

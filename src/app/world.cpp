@@ -18,6 +18,7 @@ std::string client_state(const session::ClientSession& session) {
       return "login";
     case session::ClientState::console:
     case session::ClientState::active:
+    case session::ClientState::replicating:
     case session::ClientState::collecting:
       return "active";
     case session::ClientState::idle:
@@ -99,6 +100,7 @@ std::vector<admin::SocketRow> ConsoleWorld::clients() const {
     row.type = 'C';
     row.user = session.user();
     row.database = session.database();
+    row.replication = to_string(session.replication());
     row.state = client_state(session);
     add_ends(row, session.transport());
     row.connect_time = wall - (now - session.connected_at());
@@ -140,6 +142,11 @@ std::vector<admin::SocketRow> ConsoleWorld::servers() const {
     row.remote_pid = static_cast<int>(session.backend_pid());
     row.application_name = server->pool.database.line.application_name;
     row.prepared_statements = static_cast<int>(session.prepared_count());
+    const session::ClientSession* own = session.client() ? session.client() : server->client ? &server->client->session : nullptr;
+    if (server->dedicated && own) {
+      row.replication = to_string(own->replication());
+      row.application_name = own->application_name();
+    }
     rows.push_back(std::move(row));
   }
   return rows;

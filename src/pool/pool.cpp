@@ -62,6 +62,10 @@ void Pool::opened(ServerSeat& seat, Subpool& on, Time now) noexcept {
   seat.place = Place::login;
   seat.since = seat.born = now;
   on.lists_[static_cast<std::size_t>(Place::login)].push_back(seat);
+  if (seat.dedicated) {
+    ++on.dedicated_;
+    ++on.dedicated_logins_;
+  }
   ++on.open_;
   ++open_;
   for (Tally* tally : {on.tallies_.database, on.tallies_.user, on.tallies_.node}) {
@@ -72,6 +76,7 @@ void Pool::opened(ServerSeat& seat, Subpool& on, Time now) noexcept {
 void Pool::place(ServerSeat& seat, Place to, Time now) noexcept {
   Subpool& subpool = *seat.subpool;
   subpool.lists_[static_cast<std::size_t>(seat.place)].remove(seat);
+  if (seat.dedicated && seat.place == Place::login) --subpool.dedicated_logins_;
   seat.place = to;
   seat.since = now;
   subpool.lists_[static_cast<std::size_t>(to)].push_back(seat);
@@ -81,6 +86,10 @@ void Pool::closed(ServerSeat& seat) noexcept {
   if (!seat.subpool) return;
   Subpool& subpool = *seat.subpool;
   subpool.lists_[static_cast<std::size_t>(seat.place)].remove(seat);
+  if (seat.dedicated) {
+    --subpool.dedicated_;
+    if (seat.place == Place::login) --subpool.dedicated_logins_;
+  }
   seat.subpool = nullptr;
   --subpool.open_;
   --open_;

@@ -45,11 +45,15 @@ class Subpool {
   }
   /// All servers, logging in or not.
   int open() const noexcept { return open_; }
-  /// Those that have logged in.
-  int live() const noexcept { return open_ - static_cast<int>(count(Place::login)); }
+  /// Those that are not for one client alone.
+  int pooled() const noexcept { return open_ - dedicated_; }
+  /// Those of them that have logged in.
+  int live() const noexcept {
+    return pooled() - (static_cast<int>(count(Place::login)) - dedicated_logins_);
+  }
   /// On their way to be idle: nobody needs to open another one for as many waiters.
   int coming() const noexcept {
-    return static_cast<int>(count(Place::login) + count(Place::testing));
+    return static_cast<int>(count(Place::login) + count(Place::testing)) - dedicated_logins_;
   }
   ServerSeat* first(Place place) const noexcept {
     return lists_[static_cast<std::size_t>(place)].front();
@@ -82,6 +86,8 @@ class Subpool {
   NodeId node_;
   Tallies tallies_;
   int open_ = 0;
+  int dedicated_ = 0;          ///< of those: for one client alone
+  int dedicated_logins_ = 0;   ///< of those: in Place::login
   std::uint32_t waiting_ = 0;  ///< waiters whose set holds this node
   std::array<List<ServerSeat, &ServerSeat::hook>, kPlaces> lists_;  ///< each in order of `since`
 };
@@ -150,6 +156,11 @@ class Pool {
   /// counts too.
   bool may_open(const Subpool& subpool, Time now, Duration waited,
                 bool* from_reserve = nullptr) const noexcept;
+  /// The pool's own size is reached; an idle server could make room.
+  bool full(const Subpool& subpool) const noexcept {
+    const int size = size_limit(subpool);
+    return size > 0 && subpool.open() >= size;
+  }
   /// Only a limit that is shared with other pools keeps a connection from being opened here.
   bool needs_room(const Subpool& subpool, Time now) const noexcept;
   /// The next connection that the queue calls for; ask until there is none.

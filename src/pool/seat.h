@@ -31,6 +31,7 @@ struct ServerSeat {
   Time since{};  ///< when it came to its place
   Time born{};
   bool close_needed = false;  ///< closed as soon as nobody uses it
+  bool dedicated = false;     ///< opened for one client, to whose end it stays; never idle
 };
 
 /// A set of the pool's sub-pools, one bit for each.

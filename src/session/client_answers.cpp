@@ -309,6 +309,10 @@ void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
   if (state_ == ClientState::closed) return;
   if (&server == home_) home_ = nullptr;
   if (&server != server_) return close(Error("08P01", "server conn crashed?"));
+  if (replication_) {
+    server_ = nullptr;
+    return replication_server_lost();
+  }
   if (on_replica_ && (holding_ || discarding_)) {
     server_ = nullptr;
     lost_replica_ = server.node();

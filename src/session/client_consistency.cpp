@@ -103,16 +103,16 @@ void ClientSession::settle(tokens::Need& need) const noexcept {
 
 /// A statement went to the primary: what a commit will have to mark, and what it leaves in the session.
 void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text) {
-  const sql::StatementClass& m = *meaning;
+  note_effects(*meaning);
+  reads_.join(meaning->reads);
+  if (meaning->has_session_step && split()) note_session_steps(*meaning, text);
+}
+
+void ClientSession::note_effects(const sql::StatementClass& m) {
   if (m.has_transaction_step) flight_controls_transaction_ = true;
   if (m.may_commit) may_commit_ = true;
   if (m.statements.size() > 1) several_in_flight_ = true;
-  if (m.is_ddl) {
-    if (!ddl_marks_) {
-      ddl_marks_ = pool_->database->marks;
-      ++ddl_marks_->ddl_begun;
-    }
-  }
+  if (m.is_ddl) note_ddl();
   // A standby has refused this, or its like: nobody knows what it writes.
   const bool proven_write = (!healed_from_.empty() && healed_by_refusal_) || pool_->database->learned.contains(m.shape);
   if (m.may_hide_write || proven_write || (pool_->database->stale() && !m.writes.empty())) {
@@ -122,8 +122,12 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
   } else if (!m.certain && !pool_->database->proven_reads.contains(m.shape)) {
     doubted_ = !doubted_ || *doubted_ == m.shape ? m.shape : sql::Shape();
   }
-  reads_.join(m.reads);
-  if (m.has_session_step && split()) note_session_steps(m, text);
+}
+
+void ClientSession::note_ddl() {
+  if (ddl_marks_) return;
+  ddl_marks_ = pool_->database->marks;
+  ++ddl_marks_->ddl_begun;
 }
 
 void ClientSession::note_session_steps(const sql::StatementClass& meaning, Bytes text) {

@@ -1,6 +1,8 @@
 // From the startup packet to the first ReadyForQuery, and the way to the console.
 #include "auth/client_login.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "protocol/framer.h"
 #include "protocol/message.h"
@@ -65,16 +67,15 @@ void ClientSession::start(const protocol::Startup& startup) {
   user_ = *user;
   const std::string* database = startup.find("database");
   database_ = database && !database->empty() ? *database : user_;
-  if (const std::string* replication = startup.find("replication")) {
-    if (!equals_ignoring_case(*replication, "false") && *replication != "0" && !equals_ignoring_case(*replication, "off") &&
-        !equals_ignoring_case(*replication, "no")) {
-      return close(Error("0A000", "replication connections are not supported yet: connect to the primary for them"));
-    }
-  }
+  if (!ask_for_replication(startup)) return;
   admission_ = hub_.admit(*this, database_, user_, transport_->peer_uid());
   for (const auto& [name, value] : startup.parameters) {
     if (name == "user" || name == "database" || name == "replication") continue;
     if (name == "options") {
+      if (replication_) {  // The server is this client's own: it may have whatever it asks for.
+        replication_->options = value;
+        continue;
+      }
       if (listed_as_ignored("options")) continue;
       const Result<std::vector<protocol::Parameter>> options = protocol::parse_options(value);
       if (!options) return close(options.error());
@@ -127,6 +128,23 @@ void ClientSession::password_judged(const Status& verdict, Admission admission) 
   step(login_->on_verdict(verdict));
   work();
   regulate();
+}
+
+/// False: the client was turned away.
+bool ClientSession::ask_for_replication(const protocol::Startup& startup) {
+  const std::string* value = startup.find("replication");
+  if (!value) return true;
+  const std::optional<Replication> asked = replication_asked(*value);
+  if (!asked) {
+    close(Error("22023", concat({"invalid value for parameter \"replication\": \"", *value, "\""})));
+    return false;
+  }
+  if (*asked == Replication::none) return true;
+  replication_ = std::make_unique<ReplicationLink>();
+  replication_->kind = *asked;
+  replication_->value = *value;
+  replication_->from_client.limit(static_cast<std::uint32_t>(std::clamp<std::int64_t>(hub_.settings().max_packet_size, 4, 0x7fffffff)));
+  return true;
 }
 
 bool ClientSession::listed_as_ignored(std::string_view name) const {
@@ -191,6 +209,7 @@ void ClientSession::authenticated() {
     if (own_state_ && tracks()) reset_all_own();
     hub_.logged_in(*this, std::move(credentials));
     if (state_ == ClientState::closed) return;
+    if (replication_) return hub_.wants_own_server(*this);
     if (pool_->welcome.empty()) return hub_.wants_welcome(*this);
     return welcome();
   }
@@ -207,9 +226,16 @@ void ClientSession::authenticated() {
 
 void ClientSession::welcome() {
   if (state_ != ClientState::welcoming) return;
+  send_welcome(pool_->welcome);
+  enter(ClientEvent::welcomed);
+  work();  // A client may have sent its first query ahead.
+  regulate();
+}
+
+void ClientSession::send_welcome(const std::vector<std::pair<std::string, std::string>>& reported) {
   scratch_.clear();
   protocol::append_auth_ok(scratch_);
-  for (const auto& [name, value] : pool_->welcome) {
+  for (const auto& [name, value] : reported) {
     const std::string* own = settings_->find(name);
     protocol::append_parameter_status(scratch_, name, own ? *own : value);
   }
@@ -220,9 +246,6 @@ void ClientSession::welcome() {
   protocol::append_ready(scratch_, 'I');
   transport_->send(scratch_);
   scratch_.shrink_to_fit();
-  enter(ClientEvent::welcomed);
-  work();  // A client may have sent its first query ahead.
-  regulate();
 }
 
 std::size_t ClientSession::read_password(Bytes input) {

@@ -105,6 +105,7 @@ std::size_t ClientSession::work_on(Bytes input) {
       case ClientState::idle:
       case ClientState::collecting: step = collect(rest); break;
       case ClientState::active: step = stream(rest); break;
+      case ClientState::replicating: step = relay(rest); break;
       case ClientState::welcoming:
       case ClientState::waiting:
       case ClientState::closed: break;
@@ -157,7 +158,7 @@ void ClientSession::on_drained() noexcept {
 }
 
 void ClientSession::on_server_drained(ServerSession& server) {
-  if (&server != server_ || state_ != ClientState::active) return;
+  if (&server != server_ || (state_ != ClientState::active && state_ != ClientState::replicating)) return;
   work();
   regulate();
 }
@@ -192,6 +193,7 @@ void ClientSession::end(const Error& why) {
   if (state_ == ClientState::closed) return;
   if (state_ == ClientState::waiting) hub_.wants_no_server(*this);
   end_reason_ = why.text();
+  if (replication_) leave_replication();
   if (!writes_.empty()) mark_writes();
   drop_writes();
   end_ddl();

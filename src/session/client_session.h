@@ -18,6 +18,7 @@
 #include "session/hub.h"
 #include "session/owed.h"
 #include "session/own_settings.h"
+#include "session/replication.h"
 #include "session/unit.h"
 
 namespace pgweir::auth {
@@ -47,6 +48,8 @@ class ClientSession final : public io::TransportUser {
   void password_judged(const Status& verdict, Admission admission);
   /// The pool's servers have reported: ends the login (PoolContext::welcome is there).
   void welcome();
+  /// State welcoming, replication connections: `server` has logged in for this client alone.
+  void replicate(ServerSession& server);
   /// State waiting, split databases: what the router needs to know of the unit, as of now.
   const routing::UnitFacts& facts(const routing::ClusterView& cluster);
   /// State waiting: the unit may run on `server`, which is idle and past its checks.
@@ -83,11 +86,16 @@ class ClientSession final : public io::TransportUser {
   /// When the transaction, or the unit outside of one, got its server.
   Time transaction_began_at() const noexcept { return transaction_at_; }
   /// The server owes it an answer: it is not the client that keeps the other side waiting.
-  bool busy() const noexcept { return in_flight_ != 0; }
+  bool busy() const noexcept { return in_flight_ != 0 || (replication_ && !replication_->at_rest); }
   /// Why it ended, for the log.
   const std::string& end_reason() const noexcept { return end_reason_; }
   bool in_transaction() const noexcept;
   bool pinned() const noexcept;
+  /// What kind of connection the startup packet asked for.
+  Replication replication() const noexcept;
+  /// Replication connections: what the server's own startup packet has to say; nullptr for others.
+  const ReplicationLink* replication_link() const noexcept { return replication_.get(); }
+  const SharedSettings& settings() const noexcept { return settings_; }
   std::string application_name() const;
   std::size_t prepared_count() const noexcept;
 
@@ -123,6 +131,8 @@ class ClientSession final : public io::TransportUser {
   void on_settings_refused(ServerSession& server, const Error& error);
   void on_server_drained(ServerSession& server);
   void on_server_lost(ServerSession& server, const Error& why);
+  /// Replication connections: a message, or part of one, that is about to be delivered.
+  void on_relayed(const protocol::Slice& slice);
   /// The Parse that gave the client this name failed.
   void parse_failed(std::string_view name, const StatementRef& statement);
   void forget_statement(std::string_view name);
@@ -165,6 +175,16 @@ class ClientSession final : public io::TransportUser {
 
   bool listed_as_ignored(std::string_view name) const;
   void read_dialect();
+
+  void send_welcome(const std::vector<std::pair<std::string, std::string>>& reported);
+  bool ask_for_replication(const protocol::Startup& startup);
+
+  // client_replication.cpp
+  std::size_t relay(Bytes input);
+  void note_relayed(const protocol::Slice& slice);
+  void relayed_ready(char status);
+  void replication_server_lost();
+  void leave_replication();
 
   // client_collect.cpp: messages while nothing has been sent
   enum class Seen : std::uint8_t {
@@ -248,6 +268,8 @@ class ClientSession final : public io::TransportUser {
 
   // client_consistency.cpp
   void note_sent(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text);
+  void note_effects(const sql::StatementClass& meaning);
+  void note_ddl();
   void note_session_steps(const sql::StatementClass& meaning, Bytes text);
   void note_setting(const sql::Statement& statement);
   void note_set_config(Bytes text);
@@ -367,6 +389,7 @@ class ClientSession final : public io::TransportUser {
 
   std::unique_ptr<auth::ClientLogin> login_;
   std::unique_ptr<Console> console_;
+  std::unique_ptr<ReplicationLink> replication_;  ///< replication connections only
   std::optional<Admission> admission_;
   std::string user_;
   std::string database_;

@@ -11,6 +11,8 @@ namespace pgweir::session {
 //     │                            │          ▲                  (a unit that may still be a replica's)           │
 //     │                            ▼          └──────────────────── unit answered, server given back ◄────────────┘
 //     └──────► closed ◄── (any)  console
+//
+// A client of a replication connection waits in welcoming for a server of its own, and then is replicating to its end.
 enum class ClientState : std::uint8_t {
   startup,         ///< until the startup packet has been read
   authenticating,
@@ -20,6 +22,7 @@ enum class ClientState : std::uint8_t {
   collecting,      ///< part of a unit is here and nothing of it has been sent
   waiting,         ///< a unit wants a server
   active,          ///< holds a server
+  replicating,     ///< everything passes between it and a server of its own
   closed,
 };
 

@@ -156,6 +156,9 @@ class Hub {
   virtual void wants_no_server(ClientSession& client) noexcept = 0;
   /// The client waits for PoolContext::welcome: answer by ClientSession::welcome() or close().
   virtual void wants_welcome(ClientSession& client) noexcept = 0;
+  /// A client of a replication connection is let in: open a server for it alone, on the primary; answer by
+  /// ClientSession::replicate() or close().
+  virtual void wants_own_server(ClientSession& client) noexcept = 0;
   /// The connection is gone and the session holds no server: free it in the next turn.
   virtual void client_gone(ClientSession& client) noexcept = 0;
   /// A CancelRequest came in.

@@ -36,6 +36,7 @@ void ServerSession::on_bytes(Bytes bytes) noexcept {
     came_while_suspended_ += bytes;
     return;
   }
+  if (state_ == ServerState::dedicated) return relay(bytes);
   while (state_ != ServerState::closed) {
     if (begins_with_row(bytes)) pass_rows(bytes);
     const std::optional<protocol::Slice> slice = framer_.next(bytes);

@@ -202,9 +202,25 @@ void ServerSession::bind(ClientSession& client) {
   client_ = &client;
 }
 
+void ServerSession::dedicate(ClientSession& client) {
+  ENSURE(owes_nothing() && client_ == nullptr);
+  enter(ServerEvent::dedicated);
+  client_ = &client;
+}
+
+/// Passes on `bytes` as they are; the framer tells what is in them.
+void ServerSession::relay(Bytes bytes) {
+  Bytes rest = bytes;
+  while (const std::optional<protocol::Slice> slice = framer_.next(rest)) client_->on_relayed(*slice);
+  if (framer_.broken()) return lose_protocol("a length that can't be");
+  client_->deliver(bytes);
+  client_->note_part(framer_.in_message());
+}
+
 void ServerSession::unbind(Leave how) {
   client_ = nullptr;
   if (state_ == ServerState::closed) return;
+  if (state_ == ServerState::dedicated) return close(Error("08006", "replication client disconnected"));
   if (how == Leave::broken || !owes_nothing() || !run_.empty()) {
     return close(Error("08006", "client disconnect while server was not ready"));
   }

@@ -62,6 +62,8 @@ class ServerSession final : public io::TransportUser {
 
   // For clients: a binding is made and undone in the turn.
   void bind(ClientSession& client);
+  /// From idle, and to its end: everything passes between `client` and this server.
+  void dedicate(ClientSession& client);
   /// How a client leaves: nothing is left behind; session state is, so reset it first; in the middle of something, so close it.
   enum class Leave : std::uint8_t { clean, dirty, broken };
   /// Ends the binding; server_idle() or server_gone() follows.
@@ -145,6 +147,8 @@ class ServerSession final : public io::TransportUser {
   void errand_done(Errand errand);
   void take_row(Bytes body);
   void became_idle();
+
+  void relay(Bytes bytes);
 
   // server_answers.cpp: `message` is on the wire as it came; true means that the client gets it.
   bool begins_with_row(Bytes bytes) noexcept;

@@ -13,9 +13,11 @@ namespace pgweir::session {
 //                      │                              check │  │  └── resetting ◄┘ (dirty, or session pooling)
 //                      ▼                                    ▼  │
 //                    closed ◄──────────── (any) ────────  testing
-enum class ServerState : std::uint8_t { created, login, identifying, idle, active, testing, resetting, closed };
+//
+// A server that was opened for a replication connection goes from idle to dedicated, and from there to its end.
+enum class ServerState : std::uint8_t { created, login, identifying, idle, active, testing, resetting, dedicated, closed };
 
-enum class ServerEvent : std::uint8_t { attached, logged_in, identified, bound, unbound, dirty, check, answered, lost };
+enum class ServerEvent : std::uint8_t { attached, logged_in, identified, bound, unbound, dirty, check, answered, dedicated, lost };
 
 /// Where `event` leads from `from`; nullopt when it can't happen there.
 std::optional<ServerState> next(ServerState from, ServerEvent event) noexcept;

@@ -13,6 +13,7 @@ std::optional<ServerState> next(ServerState from, ServerEvent event) noexcept {
     case idle:
       if (event == ServerEvent::bound) return active;
       if (event == ServerEvent::check) return testing;
+      if (event == ServerEvent::dedicated) return dedicated;
       return std::nullopt;
     case active:
       if (event == ServerEvent::unbound) return idle;
@@ -20,6 +21,7 @@ std::optional<ServerState> next(ServerState from, ServerEvent event) noexcept {
       return std::nullopt;
     case testing:
     case resetting: return event == ServerEvent::answered ? std::optional(idle) : std::nullopt;
+    case dedicated:
     case closed: return std::nullopt;
   }
   return std::nullopt;
@@ -34,6 +36,7 @@ std::string_view to_string(ServerState state) noexcept {
     case ServerState::active: return "active";
     case ServerState::testing: return "testing";
     case ServerState::resetting: return "resetting";
+    case ServerState::dedicated: return "dedicated";
     case ServerState::closed: return "closed";
   }
   return "?";
@@ -48,7 +51,10 @@ std::optional<ClientState> next(ClientState from, ClientEvent event) noexcept {
       if (event == ClientEvent::authenticated) return welcoming;
       if (event == ClientEvent::console_opened) return console;
       return std::nullopt;
-    case welcoming: return event == ClientEvent::welcomed ? std::optional(idle) : std::nullopt;
+    case welcoming:
+      if (event == ClientEvent::welcomed) return idle;
+      if (event == ClientEvent::server_bound) return replicating;
+      return std::nullopt;
     case console: return std::nullopt;
     case idle:
       if (event == ClientEvent::message) return collecting;
@@ -66,6 +72,7 @@ std::optional<ClientState> next(ClientState from, ClientEvent event) noexcept {
       if (event == ClientEvent::server_left) return idle;
       if (event == ClientEvent::run_again) return waiting;
       return std::nullopt;
+    case replicating:
     case closed: return std::nullopt;
   }
   return std::nullopt;
@@ -81,6 +88,7 @@ std::string_view to_string(ClientState state) noexcept {
     case ClientState::collecting: return "collecting";
     case ClientState::waiting: return "waiting";
     case ClientState::active: return "active";
+    case ClientState::replicating: return "replicating";
     case ClientState::closed: return "closed";
   }
   return "?";

@@ -320,13 +320,14 @@ class Cluster:
     # -- making one
 
     @classmethod
-    def create(cls, replicas: int = 2) -> "Cluster":
-        """A new one, running and caught up. Tried three times: a port may be taken between the choice and the start."""
+    def create(cls, replicas: int = 2, settings: str = "") -> "Cluster":
+        """A new one, running and caught up; `settings` are lines for all nodes' postgresql.conf. Tried three times: a port may be
+        taken between the choice and the start."""
         for attempt in (1, 2, 3):
             folder = make_folder("pgweir-db-", memory_folder())
             try:
                 cluster = cls(folder, [free_port() for _ in range(replicas + 1)], readable_binaries(folder))
-                cluster._build()
+                cluster._build(settings)
                 return cluster
             except Exception as error:
                 logs = "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in folder.glob("*.log"))
@@ -335,14 +336,14 @@ class Cluster:
                     raise RuntimeError(f"no test cluster: {error}\n{logs}") from error
         raise AssertionError("unreachable")
 
-    def _build(self) -> None:
+    def _build(self, settings: str) -> None:
         primary = self.primary
         data = template(self.binaries)
         for node in self.nodes:     # a cluster that was never started is a perfect base backup of itself
             subprocess.run(["cp", "-a", "--reflink=never", "--sparse=never", str(data), str(node.data)], check=True, cwd=self.folder,
                            **run_as())
             with (node.data / "postgresql.conf").open("a") as conf:
-                conf.write(POSTGRESQL_CONF.format(folder=self.folder) + f"port = {node.port}\ncluster_name = '{node.name}'\n")
+                conf.write(POSTGRESQL_CONF.format(folder=self.folder) + f"port = {node.port}\ncluster_name = '{node.name}'\n{settings}\n")
                 if node is not primary:
                     conf.write(self.follow_line(primary) + "\n")
             (node.data / "pg_hba.conf").write_text(PG_HBA_CONF)

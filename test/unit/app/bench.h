@@ -49,13 +49,14 @@ struct Bench {
     clock.at += time;
     turn();
   }
+  using Parameters = std::vector<std::pair<std::string, std::string>>;
   std::shared_ptr<Wire> client(std::string_view database, std::string_view user,
-                               std::int64_t uid = -1) {
+                               std::int64_t uid = -1, const Parameters& more = {}) {
     std::shared_ptr<Wire> wire = network.connect(uid);
     std::string packet;
-    protocol::append_startup(packet,
-                             std::vector<std::pair<std::string, std::string>>{
-                                 {"user", std::string(user)}, {"database", std::string(database)}});
+    Parameters parameters{{"user", std::string(user)}, {"database", std::string(database)}};
+    parameters.insert(parameters.end(), more.begin(), more.end());
+    protocol::append_startup(packet, parameters);
     wire->say(packet);
     turn();
     return wire;

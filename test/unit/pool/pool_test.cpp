@@ -57,6 +57,26 @@ struct Bench {
 
 }  // namespace
 
+TEST_CASE("a server on its way for one client alone is on its way for nobody else", "[pool]") {
+  Bench b;
+  ServerSeat& own = b.seats.emplace_back();
+  own.dedicated = true;
+  b.pool.opened(own, *b.primary, b.now);
+  CHECK(b.primary->coming() == 0);
+  b.wait(b.primary->bit(), b.primary->index());
+  CHECK(b.pool.next_to_open(b.now).subpool == b.primary);
+  // But it counts against the size of the pool.
+  b.open(*b.primary);
+  CHECK(b.primary->coming() == 1);
+  CHECK(b.pool.full(*b.primary));
+  CHECK_FALSE(b.pool.may_open(*b.primary, b.now, 0s));
+  b.pool.place(own, Place::active, b.now);
+  CHECK(b.primary->coming() == 1);
+  b.pool.closed(own);
+  CHECK(b.primary->coming() == 1);
+  CHECK_FALSE(b.pool.full(*b.primary));
+}
+
 TEST_CASE("a waiter calls for one connection, and the connection on its way is enough for it",
           "[pool]") {
   Bench b;
