@@ -28,6 +28,7 @@
 #include "net/resolver.h"
 #include "net/signals.h"
 #include "net/system_random.h"
+#include "net/tls.h"
 #include "net/versions.h"
 #include "routing/catalog_builder.h"
 #include "routing/catalog_queries.h"
@@ -124,7 +125,8 @@ class Service final : public io::Turner {
       : arguments_(arguments),
         log_(log),
         resolver_(loop_),
-        dialer_(loop_, resolver_),
+        tls_(loop_),
+        dialer_(loop_, resolver_, tls_),
         network_(loop_, log_),
         prober_(loop_, resolver_),
         passwords_(loop_, log_),
@@ -217,6 +219,7 @@ class Service final : public io::Turner {
   net::SystemRandom random_;
   net::Loop loop_;
   net::Resolver resolver_;
+  net::Tls tls_;
   net::SocketDialer dialer_;
   net::SocketNetwork network_;
   net::LibpqProber prober_;

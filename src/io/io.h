@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "io/tls.h"
 
 namespace pgweir::io {
 
@@ -49,7 +50,7 @@ struct TlsInfo {
 /// done and the next turn does it.
 class TransportUser {
  public:
-  /// A dialled connection stands. Not called for accepted ones.
+  /// A dialled connection stands, encrypted if it was to be. Of accepted ones: the encryption stands.
   virtual void on_connected() noexcept {}
   /// A view of the loop's buffer, valid during the call; keep a copy only of a partial message.
   virtual void on_bytes(Bytes bytes) noexcept = 0;
@@ -79,6 +80,8 @@ class Transport {
   virtual Address local() const = 0;
   /// The user id of the process behind a Unix socket, -1 when not known (TCP).
   virtual std::int64_t peer_uid() const noexcept = 0;
+  /// From now on `user` is told, nobody else. For who puts himself between a connection and its user.
+  virtual void hand_to(TransportUser& user) noexcept = 0;
   /// Null: not encrypted. Stays the same object until the transport dies.
   virtual const TlsInfo* tls() const noexcept { return nullptr; }
 };
@@ -88,7 +91,8 @@ class Dialer {
   virtual ~Dialer() = default;
   /// Begins to connect; names are resolved without blocking the loop. on_connected() or on_closed() follows,
   /// never from within this call. Bytes may be sent at once: they go out when the connection stands.
-  virtual std::unique_ptr<Transport> dial(const Address& address, TransportUser& user) = 0;
+  virtual std::unique_ptr<Transport> dial(const Address& address, TransportUser& user, const DialTls& tls) = 0;
+  std::unique_ptr<Transport> dial(const Address& address, TransportUser& user) { return dial(address, user, {}); }
 };
 
 class Door;

@@ -71,6 +71,11 @@ class Loop final : public io::Clock {
   uv_loop_t* uv() noexcept { return &core_->loop; }
   /// Where every socket is read into: valid until the next read.
   std::span<char> read_buffer() noexcept { return {read_buffer_.get(), kReadBufferBytes}; }
+  /// Where encrypted bytes are decrypted to, beside the one they were read into. Made when first used.
+  std::span<char> plain_buffer() {
+    if (!plain_buffer_) plain_buffer_.reset(new char[kReadBufferBytes]);
+    return {plain_buffer_.get(), kReadBufferBytes};
+  }
   std::unique_ptr<Block> borrow_block();
   void return_block(std::unique_ptr<Block> block) noexcept;
 
@@ -114,6 +119,7 @@ class Loop final : public io::Clock {
   Core* core_;
   io::Turner* turner_ = nullptr;
   std::unique_ptr<char[]> read_buffer_;
+  std::unique_ptr<char[]> plain_buffer_;
   std::vector<std::unique_ptr<Block>> spare_blocks_;
   List<LoopUser, &LoopUser::staged_hook> staged_;
   List<LoopUser, &LoopUser::notice_hook> notices_;

@@ -29,7 +29,7 @@ std::string_view to_string(SocketState state) noexcept {
 SocketTransport::SocketTransport(Loop& loop, io::TransportUser& user, io::Address peer,
                                  SocketOptions options)
     : loop_(loop),
-      user_(user),
+      user_(&user),
       state_(SocketState::resolving),
       options_(options),
       peer_(std::move(peer)) {}
@@ -37,7 +37,7 @@ SocketTransport::SocketTransport(Loop& loop, io::TransportUser& user, io::Addres
 SocketTransport::SocketTransport(Loop& loop, io::TransportUser& user, Fd socket, io::Address peer,
                                  std::optional<io::Address> local, std::int64_t peer_uid)
     : loop_(loop),
-      user_(user),
+      user_(&user),
       socket_(std::move(socket)),
       state_(SocketState::open),
       peer_(std::move(peer)),
@@ -116,7 +116,7 @@ void SocketTransport::finish_connecting() noexcept {
   candidates_ = {};
   enter(SocketState::open);
   watch();
-  user_.on_connected();
+  user_->on_connected();
   if (state_ == SocketState::open && !kept_.empty()) write_kept();
 }
 
@@ -224,7 +224,7 @@ SocketTransport::Reading SocketTransport::read_once() noexcept {
   if (got > 0) {
     const auto size = static_cast<std::size_t>(got);
     const bool broken = writing_broken_;
-    user_.on_bytes(Bytes(buffer.data(), size));
+    user_->on_bytes(Bytes(buffer.data(), size));
     loop_.flush_staged();
     // Less than asked for means the queue is empty: asking again would only cost the call. After
     // the peer broke off, the end of the stream has to be seen too.
@@ -328,7 +328,7 @@ void SocketTransport::write_kept() noexcept {
   }
   const bool was_congested = std::exchange(congested_, false);
   watch();
-  if (was_congested) user_.on_drained();
+  if (was_congested) user_->on_drained();
 }
 
 /// The read side finds out by itself, and finds first what the peer had to say; this only makes
@@ -374,7 +374,7 @@ void SocketTransport::give_up_closing() noexcept {
 
 void SocketTransport::deliver() noexcept {
   if (state_ == SocketState::closed) {
-    user_.on_closed(*why_);
+    user_->on_closed(*why_);
     return;
   }
   // Writing broke: read what is left, and end even if the socket claims that nothing happened.
@@ -413,7 +413,7 @@ void SocketTransport::end(Error why) noexcept {
   congested_ = false;
   loop_.forget(*this);
   why_ = std::move(why);
-  user_.on_closed(*why_);
+  user_->on_closed(*why_);
 }
 
 /// Ends from within a call of the user, who is told before the next turn.

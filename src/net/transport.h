@@ -49,6 +49,7 @@ class SocketTransport final : public io::Transport, public LoopUser {
   io::Address peer() const override { return peer_; }
   io::Address local() const override;
   std::int64_t peer_uid() const noexcept override { return peer_uid_; }
+  void hand_to(io::TransportUser& user) noexcept override { user_ = &user; }
 
   void flush() noexcept override;
   void deliver() noexcept override;
@@ -90,7 +91,7 @@ class SocketTransport final : public io::Transport, public LoopUser {
   void end_with_notice(Error why) noexcept;
 
   Loop& loop_;
-  io::TransportUser& user_;
+  io::TransportUser* user_;
   Fd socket_;
   Handle<uv_poll_t> poll_;
   SocketState state_;

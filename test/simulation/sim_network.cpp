@@ -289,7 +289,7 @@ Result<std::unique_ptr<io::Listener>> SimNetwork::listen(const io::Address& addr
 }
 
 std::unique_ptr<io::Transport> SimNetwork::dial(const io::Address& address,
-                                                io::TransportUser& user) {
+                                                io::TransportUser& user, const io::DialTls&) {
   return start({.kind = io::Address::Kind::tcp, .host = "pooler", .port = ++last_port_},
                Party::pooler, address, user);
 }

@@ -53,6 +53,7 @@ class SimTransport final : public io::Transport {
   /// Whether the other side still holds its end.
   bool peer_holds() const noexcept;
   std::int64_t peer_uid() const noexcept override { return -1; }
+  void hand_to(io::TransportUser& user) noexcept override { user_ = &user; }
 
  private:
   friend class Link;
@@ -130,7 +131,8 @@ class SimNetwork final : public io::Network, public io::Dialer {
   // The pooler's face.
   Result<std::unique_ptr<io::Listener>> listen(const io::Address& address,
                                                io::Acceptor& acceptor) override;
-  std::unique_ptr<io::Transport> dial(const io::Address& address, io::TransportUser& user) override;
+  std::unique_ptr<io::Transport> dial(const io::Address& address, io::TransportUser& user,
+                                      const io::DialTls& tls) override;
 
   // Clients and nodes.
   std::unique_ptr<io::Transport> connect(const io::Address& from, const io::Address& to,

@@ -50,6 +50,7 @@ class FakeTransport final : public io::Transport {
   io::Address peer() const override { return wire_->peer; }
   io::Address local() const override { return {io::Address::Kind::tcp, "127.0.0.1", 6432}; }
   std::int64_t peer_uid() const noexcept override { return wire_->uid; }
+  void hand_to(io::TransportUser& user) noexcept override { wire_->user = &user; }
 
  private:
   std::shared_ptr<Wire> wire_;
@@ -57,8 +58,8 @@ class FakeTransport final : public io::Transport {
 
 class FakeDialer final : public io::Dialer {
  public:
-  std::unique_ptr<io::Transport> dial(const io::Address& address,
-                                      io::TransportUser& user) override {
+  std::unique_ptr<io::Transport> dial(const io::Address& address, io::TransportUser& user,
+                                      const io::DialTls&) override {
     auto wire = std::make_shared<Wire>();
     wire->user = &user;
     wire->peer = address;

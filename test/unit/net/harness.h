@@ -32,7 +32,8 @@ struct World final : io::Turner {
   Loop loop;
   QuietLog log;
   Resolver resolver{loop};
-  SocketDialer dialer{loop, resolver};
+  Tls tls{loop};
+  SocketDialer dialer{loop, resolver, tls};
   SocketNetwork network{loop, log};
   std::function<bool()> done;
   Time give_up{};
