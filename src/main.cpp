@@ -88,8 +88,9 @@ int classify(int argc, char** argv) {
 }
 
 void print_version() {
-  std::printf("pgweir %s (as PgBouncer 1.25.2)\nlibuv %s\nlibpq %s\ntls: none\nsystemd: yes\n",
-              PGWEIR_VERSION, net::libuv_version().c_str(), net::libpq_version().c_str());
+  std::printf("pgweir %s (as PgBouncer 1.25.2)\nlibuv %s\nlibpq %s\ntls: %s\nsystemd: yes\n",
+              PGWEIR_VERSION, net::libuv_version().c_str(), net::libpq_version().c_str(),
+              net::openssl_version().c_str());
 }
 
 net::LogOptions log_options(const config::Settings& settings, const Arguments& arguments) {
@@ -133,7 +134,7 @@ class Service final : public io::Turner {
         // Before anything listens: a signal that comes early must not be the end.
         signals_(loop_, signal_numbers(),
                  [this](int number) { on_signal(number); }),
-        pooler_({loop_, network_, dialer_, prober_, random_, log_, disk_, net::own_uid(), &passwords_}) {
+        pooler_({loop_, network_, dialer_, prober_, random_, log_, disk_, net::own_uid(), &passwords_, &tls_}) {
     network_.pass(std::move(passed_sockets));
   }
 
@@ -270,7 +271,7 @@ Status serve(const Arguments& arguments, net::LogFile& log) {
     Service service(arguments, log, std::move(passed_sockets));
     if (Status ok = service.start(); !ok) return ok;
     log.log(concat({"process up: pgweir ", PGWEIR_VERSION, " (as PgBouncer 1.25.2), libuv ",
-                    net::libuv_version(), ", tls: none"}));
+                    net::libuv_version(), ", tls: ", net::openssl_version()}));
     service.run();
   }  // The last clients are told here.
   log.log("process down");

@@ -18,14 +18,14 @@ std::size_t Canceller::standing(std::uint64_t id) const noexcept {
       }));
 }
 
-bool Canceller::send(std::uint64_t server_id, const io::Address& node, std::uint32_t backend_pid,
-                     std::uint32_t backend_key, Time deadline) {
+bool Canceller::send(std::uint64_t server_id, const io::Address& node, const io::DialTls& tls,
+                     std::uint32_t backend_pid, std::uint32_t backend_key, Time deadline) {
   if (errands_.size() >= kErrandsMax) return false;
   Errand& errand = *errands_.emplace_back(std::make_unique<Errand>());
   errand.server_id = server_id;
   errand.deadline = deadline;
   protocol::append_cancel(errand.packet, backend_pid, backend_key);
-  errand.transport = dialer_.dial(node, errand);
+  errand.transport = dialer_.dial(node, errand, tls);
   return true;
 }
 

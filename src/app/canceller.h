@@ -30,8 +30,8 @@ class Canceller {
   Canceller& operator=(const Canceller&) = delete;
 
   /// False when too many are under way: then nothing is sent, and cancel_ended() does not follow.
-  bool send(std::uint64_t server_id, const io::Address& node, std::uint32_t backend_pid,
-            std::uint32_t backend_key, Time deadline);
+  bool send(std::uint64_t server_id, const io::Address& node, const io::DialTls& tls,
+            std::uint32_t backend_pid, std::uint32_t backend_key, Time deadline);
   /// Tells of those that have ended. Answers when it wants to be called next.
   Time turn(Time now) noexcept;
   std::size_t under_way() const noexcept { return errands_.size(); }

@@ -126,6 +126,7 @@ struct Server : pool::ServerSeat {
   std::optional<Error> why_gone;
   io::Address dialled;
   Lookup* lookup = nullptr;  ///< under way here
+  io::SharedTlsSettings tls;       ///< as it was dialled
 
   pool::Place seat_place() const noexcept { return place; }
 };
@@ -215,6 +216,7 @@ struct DatabaseEntry : session::DatabaseContext {
   bool removed = false;        ///< no longer configured: gone when its last session is
   Cluster* cluster = nullptr;  ///< null: not split
   std::string marks_of;        ///< the dbname whose marks it shares
+  io::SharedTlsSettings tls;   ///< towards its nodes
   std::shared_ptr<const routing::CatalogView> snapshot;
   std::vector<Node*> nodes;  ///< one when not split
   std::map<NodeId, pool::Tally> connections;

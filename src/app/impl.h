@@ -79,6 +79,10 @@ class Pooler::Impl final : public session::Hub,
   session::SettingsInterner& interner() noexcept override { return interner_; }
   session::Admission admit(session::ClientSession& session, std::string_view database,
                            std::string_view user, std::int64_t local_uid) override;
+  bool offers_tls() const noexcept override;
+  std::unique_ptr<io::Transport> encrypt(std::unique_ptr<io::Transport> plain, io::TransportUser& user,
+                                         io::TlsStart how, Bytes read) override;
+  void client_encrypted(session::ClientSession& session) noexcept override;
   void logged_in(session::ClientSession& session, auth::Credentials credentials) override;
   std::unique_ptr<session::Console> console(session::ClientSession& session) override;
   void judge_password(session::ClientSession& session, const std::string& password) override;
@@ -232,6 +236,8 @@ class Pooler::Impl final : public session::Hub,
   // registry.cpp
   void use_access(Access fresh);
   void apply_databases();
+  Status use_tls(const config::Settings& fresh);
+  bool take_tls(DatabaseEntry& database);
   Status reload();
   void adopt(std::shared_ptr<const config::Settings> fresh);
   DatabaseEntry* find_database(std::string_view name) const noexcept;

@@ -1,6 +1,7 @@
 // What the console orders: taken in at once, carried out in the turn, answered when it is done.
 #include <algorithm>
 
+#include "app/encryption.h"
 #include "app/impl.h"
 #include "app/world.h"
 #include "base/text.h"
@@ -235,6 +236,11 @@ Status ConsoleWorld::set(std::string_view name, std::string_view value) {
       return access.error();
     }
     impl_.use_access(std::move(*access));
+  }
+  Status tls = same_tls(changed, *impl_.settings_) ? Status() : impl_.use_tls(changed);
+  if (!tls) {
+    impl_.log().warning(concat({"SET ", name, " failed: ", tls.error().text()}));
+    return tls;
   }
   impl_.adopt(std::make_shared<const config::Settings>(std::move(changed)));
   return {};

@@ -47,7 +47,7 @@ void Peers::send_waiting(int peer_id, Link& link, Time now) {
     const Waiting next = link.waiting.front();
     link.waiting.pop_front();
     if (next.deadline <= now) continue;
-    if (canceller_.send(static_cast<std::uint64_t>(peer_id), link.address, next.key.pid,
+    if (canceller_.send(static_cast<std::uint64_t>(peer_id), link.address, {}, next.key.pid,
                         next.key.key, next.deadline))
       ++link.connections;
   }

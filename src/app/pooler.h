@@ -38,6 +38,7 @@ struct Parts {
   std::int64_t own_uid =
       -1;  ///< Whose Unix-socket peers may be the console user `pgbouncer` without a password.
   auth::PasswordChecker* passwords = nullptr;  ///< PAM, LDAP and accounts; null: nobody comes in by them.
+  io::Tls* tls = nullptr;  ///< Null: nobody gets encryption.
 };
 
 /// How the process ends: at once; when no client holds a server (as SIGINT); when all clients have

@@ -2,6 +2,7 @@
 // does to them.
 #include <algorithm>
 
+#include "app/encryption.h"
 #include "app/impl.h"
 #include "base/text.h"
 #include "sql/classifier.h"
@@ -33,6 +34,7 @@ Status Pooler::Impl::configure(const std::string& path) {
     access = read_access(parts_.files, *settings, {});
     if (!access) return access.error();
   }
+  if (Status ok = use_tls(*settings); !ok) return ok;
   use_access(std::move(*access));
   adopt(std::make_shared<const config::Settings>(std::move(*settings)));
   return {};
@@ -56,6 +58,11 @@ Status Pooler::Impl::reload() {
     log().error(concat({"reload failed, the old configuration stays: ", access.error().text()}));
     return access.error();
   }
+  // Last, because it takes effect at once.
+  if (Status ok = use_tls(*settings); !ok) {
+    log().error(concat({"reload failed, the old configuration stays: ", ok.error().text()}));
+    return ok;
+  }
   for (const std::string& name : config::keep_restart_only(*settings_, *settings)) {
     log().warning(concat({name, " has changed: the new value waits for a restart"}));
   }
@@ -76,6 +83,21 @@ void Pooler::Impl::adopt(std::shared_ptr<const config::Settings> fresh) {
   clients_have_deadlines_ = clients_have_deadlines();
   next_deadline_ = Time{};
   next_client_look_ = Time{};
+}
+
+/// Certificates and keys are read here, so that a file that can't be used is found while the old ones
+/// still serve.
+Status Pooler::Impl::use_tls(const config::Settings& fresh) {
+  if (!parts_.tls) return {};
+  return parts_.tls->use(tls_towards_clients(fresh), tls_towards_servers(fresh));
+}
+
+/// Whether the database's servers are to be encrypted otherwise from now on.
+bool Pooler::Impl::take_tls(DatabaseEntry& database) {
+  io::TlsSettings wanted = tls_towards_servers(*settings_, database.line);
+  if (database.tls && *database.tls == wanted) return false;
+  database.tls = std::make_shared<const io::TlsSettings>(std::move(wanted));
+  return true;
 }
 
 // --- databases
@@ -103,6 +125,7 @@ DatabaseEntry& Pooler::Impl::add_database(config::Database line, bool automatic)
   database.paused = paused_;
   database.unused_since = now();
   databases_.emplace(database.name, std::move(entry));
+  (void)take_tls(database);
   set_nodes(database);
   return database;
 }
@@ -122,7 +145,8 @@ void Pooler::Impl::apply_databases() {
     }
     database.automatic = from_fallback.has_value();
     const config::Database before = std::exchange(database.line, *line);
-    const bool replace = config::needs_new_servers(before, *line);
+    const bool other_tls = take_tls(database);
+    const bool replace = config::needs_new_servers(before, *line) || other_tls;
     if (before.hosts != line->hosts || before.replica_hosts != line->replica_hosts)
       set_nodes(database);
     for (const auto& pool : database.pools) {
@@ -259,23 +283,24 @@ std::optional<monitor::Login> Pooler::Impl::monitor_login(const Cluster&,
   const config::Database& line = database.line;
   const std::string dbname = line.dbname.empty() ? database.name : line.dbname;
   if (!settings_->monitor_user.empty())
-    return monitor::Login{settings_->monitor_user, settings_->monitor_password, dbname};
+    return monitor::Login{settings_->monitor_user, settings_->monitor_password, dbname, database.tls};
   const auto stored = [&](std::string_view user) {
     const auth::Secret* secret = access_->users.find(user);
     return secret && secret->form() == auth::SecretForm::plain ? secret->text() : std::string();
   };
   if (!line.user.empty()) {
     return monitor::Login{line.user, line.password.empty() ? stored(line.user) : line.password,
-                          dbname};
+                          dbname, database.tls};
   }
   if (const std::string_view user = config::auth_user(*settings_, line); !user.empty()) {
-    return monitor::Login{std::string(user), stored(user), dbname};
+    return monitor::Login{std::string(user), stored(user), dbname, database.tls};
   }
   // The first client's: by its password when that is known, else by trust.
   for (const auto& pool : database.pools) {
     if (!pool->used) continue;
     const auth::Credentials known = credentials_for(*pool);
-    return monitor::Login{pool->context.user, known.password.value_or(std::string()), dbname};
+    return monitor::Login{pool->context.user, known.password.value_or(std::string()), dbname,
+                          database.tls};
   }
   return std::nullopt;
 }

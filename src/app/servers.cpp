@@ -107,7 +107,8 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve, C
   }
   servers_.emplace(id.value, std::move(server));
   pool.seats.opened(opened, on, now());
-  opened.session.attach(parts_.dialer.dial(opened.dialled, opened.session));
+  opened.tls = pool.database.tls;
+  opened.session.attach(parts_.dialer.dial(opened.dialled, opened.session, {.settings = opened.tls}));
   if (pool.seats.limits.server_connect_timeout > Duration{})
     lower(now() + pool.seats.limits.server_connect_timeout);
 }
@@ -248,6 +249,8 @@ void Pooler::Impl::logged_in_server(Server& server) {
 void Pooler::Impl::log_new_connection(const Server& server) {
   if (!settings_->log_connections) return;
   const io::Transport* transport = server.session.transport();
+  if (const io::TlsInfo* tls = transport ? transport->tls() : nullptr)
+    log().log(concat({name_of(server), "SSL established: ", tls->text()}));
   const io::Address local = transport ? transport->local() : io::Address{};
   log().log(concat({name_of(server), "new connection to server",
                     local.host.empty()

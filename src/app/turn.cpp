@@ -147,8 +147,10 @@ void Pooler::Impl::answer_cancels() {
                                   ? settings_->cancel_wait_timeout
                                   : std::chrono::hours(1);
     client.session.cancel_asked();
-    if (canceller_.send(session->id().value, to, session->backend_pid(), session->backend_key(),
-                        now() + patience))
+    // The machine by its address, whose certificate is still that of the name it was found by.
+    const io::DialTls tls{.settings = server.tls, .server_name = server.dialled.host};
+    if (canceller_.send(session->id().value, to, tls, session->backend_pid(),
+                        session->backend_key(), now() + patience))
       ++server.cancels;
   }
   cancel_requests_.clear();
@@ -259,6 +261,23 @@ void Pooler::Impl::client_gone(session::ClientSession& session) noexcept {
                                          .count()),
                       "s)"}));
   }
+}
+
+bool Pooler::Impl::offers_tls() const noexcept {
+  return parts_.tls && settings_->client_tls_sslmode != config::TlsMode::disable;
+}
+
+std::unique_ptr<io::Transport> Pooler::Impl::encrypt(std::unique_ptr<io::Transport> plain,
+                                                     io::TransportUser& user, io::TlsStart how,
+                                                     Bytes read) {
+  return parts_.tls->accept(std::move(plain), user, how, read);
+}
+
+void Pooler::Impl::client_encrypted(session::ClientSession& session) noexcept {
+  const io::TlsInfo* tls = session.transport()->tls();
+  if (!tls || !settings_->log_connections) return;
+  log().log(concat({name_of(entry(session)), "SSL established: ", tls->text(),
+                    tls->server_name.empty() ? "" : " sni=", tls->server_name}));
 }
 
 void Pooler::Impl::cancel(std::uint32_t pid, std::uint32_t key) noexcept {

@@ -55,6 +55,7 @@ void add_ends(admin::SocketRow& row, const io::Transport* transport) {
   row.port = peer.port;
   row.local_address = local.kind == io::Address::Kind::unix_socket ? "unix" : local.host;
   row.local_port = local.port;
+  if (const io::TlsInfo* tls = transport->tls()) row.tls = tls->text();
 }
 
 std::string joined(const std::vector<sql::RelationName>& names) {

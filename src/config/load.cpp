@@ -127,10 +127,22 @@ Status apply(Settings& settings, const IniLine& line) {
                        "]: expected databases, users, pgbouncer, pgweir or peers"}));
 }
 
+/// Without the question there is no answer "no TLS here" either, so nothing to fall back from.
+Status check_negotiation(SslNegotiation how, TlsMode mode) {
+  if (how == SslNegotiation::postgres || mode >= TlsMode::require) return {};
+  return bad_value("server_tls_sslnegotiation", to_string(how),
+                   Error("expected postgres where server_tls_sslmode is below require"));
+}
+
 /// What only all lines together can say.
 Status check_together(const Settings& settings) {
   if (settings.auth_dbname == "pgbouncer" || settings.auth_dbname == "pgweir") {
     return Error(concat({"auth_dbname: cannot use the reserved \"", settings.auth_dbname, "\" database as an auth_dbname"}));
+  }
+  if (Status ok = check_negotiation(settings.server_tls_sslnegotiation, settings.server_tls_sslmode); !ok) return ok;
+  for (const auto& [name, database] : settings.databases) {
+    Status ok = check_negotiation(server_tls_sslnegotiation(settings, database), server_tls_sslmode(settings, database));
+    if (!ok) return std::move(ok).error_at(concat({"database ", name}));
   }
   return {};
 }
@@ -160,7 +172,8 @@ Result<Settings> load(const IniSource& files, const std::string& path) {
 Status apply_set(Settings& settings, std::string_view name, std::string_view value) {
   const Row* row = find_row(name);
   if (row && row->reload == Reload::restart) return {};
-  return apply_setting(settings, name, value);
+  if (Status ok = apply_setting(settings, name, value); !ok) return ok;
+  return check_together(settings);
 }
 
 }  // namespace pgweir::config

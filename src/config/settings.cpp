@@ -126,6 +126,13 @@ Duration auth_query_cache_ttl(const Settings& all, const Database& database) noe
   return database.auth_query_cache_ttl.value_or(all.auth_query_cache_ttl);
 }
 
+TlsMode server_tls_sslmode(const Settings& all, const Database& database) noexcept {
+  return database.server_tls_sslmode.value_or(all.server_tls_sslmode);
+}
+SslNegotiation server_tls_sslnegotiation(const Settings& all, const Database& database) noexcept {
+  return database.server_tls_sslnegotiation.value_or(all.server_tls_sslnegotiation);
+}
+
 bool listed(std::string_view comma_list, std::string_view name) noexcept {
   while (!comma_list.empty()) {
     const std::size_t comma = std::min(comma_list.find(','), comma_list.size());

@@ -40,7 +40,10 @@ enum class ReadSplit : std::uint8_t { on, off };
 /// What happens to a client whose session state can't be moved between servers.
 enum class OnSessionState : std::uint8_t { pin, ignore };
 enum class AuthType : std::uint8_t { any, trust, plain, md5, scram_sha_256, cert, peer, hba, pam, ldap };
-enum class TlsMode : std::uint8_t { disable, allow, prefer };
+/// As libpq's sslmode.
+enum class TlsMode : std::uint8_t { disable, allow, prefer, require, verify_ca, verify_full };
+/// As libpq's setting of that name: ask whether there is TLS, or begin with it.
+enum class SslNegotiation : std::uint8_t { postgres, direct };
 enum class LoadBalanceHosts : std::uint8_t { round_robin, disable };
 /// Which of the hosts of a list may serve, as libpq's parameter of that name.
 enum class TargetSessionAttrs : std::uint8_t { any, read_write, read_only, primary, standby, prefer_standby };
@@ -52,6 +55,7 @@ std::string_view to_string(ReadSplit split) noexcept;
 std::string_view to_string(OnSessionState what) noexcept;
 std::string_view to_string(AuthType type) noexcept;
 std::string_view to_string(TlsMode mode) noexcept;
+std::string_view to_string(SslNegotiation how) noexcept;
 std::string_view to_string(LoadBalanceHosts how) noexcept;
 std::string_view to_string(TargetSessionAttrs attrs) noexcept;
 std::string_view to_string(UnknownStartupParameters what) noexcept;
@@ -99,6 +103,14 @@ struct Database {
   std::optional<int> max_db_connections;
   std::optional<int> max_db_client_connections;
   std::optional<Duration> server_lifetime;
+  std::string server_tls13_ciphers;
+  std::string server_tls_ca_file;
+  std::string server_tls_cert_file;
+  std::string server_tls_ciphers;
+  std::string server_tls_key_file;
+  std::string server_tls_protocols;
+  std::optional<TlsMode> server_tls_sslmode;
+  std::optional<SslNegotiation> server_tls_sslnegotiation;
   std::optional<Duration> query_wait_timeout;
   LoadBalanceHosts load_balance_hosts = LoadBalanceHosts::round_robin;
   TargetSessionAttrs target_session_attrs = TargetSessionAttrs::any;
@@ -250,6 +262,7 @@ struct Settings {
   std::string server_tls_key_file;
   std::string server_tls_protocols;
   TlsMode server_tls_sslmode{};
+  SslNegotiation server_tls_sslnegotiation{};
   bool so_reuseport{};
   Duration stats_period{};
   std::string stats_users;
@@ -321,6 +334,8 @@ std::string_view auth_user(const Settings& all, const Database& database) noexce
 std::string_view auth_dbname(const Settings& all, const Database& database) noexcept;
 std::string_view auth_query(const Settings& all, const Database& database) noexcept;
 Duration auth_query_cache_ttl(const Settings& all, const Database& database) noexcept;
+TlsMode server_tls_sslmode(const Settings& all, const Database& database) noexcept;
+SslNegotiation server_tls_sslnegotiation(const Settings& all, const Database& database) noexcept;
 
 /// Whether the comma list names `name`; entries compare exactly.
 bool listed(std::string_view comma_list, std::string_view name) noexcept;

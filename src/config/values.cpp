@@ -20,8 +20,6 @@ struct Word {
 };
 
 constexpr std::string_view kNotYet = "this version can't do that";
-constexpr std::string_view kUnsafe =
-    "this version can't do that, and going on without it would be less safe than asked for";
 
 // The words of each setting.
 // clang-format off
@@ -42,9 +40,10 @@ constexpr Word<AuthType> kAuthTypes[] = {
     {"cert", AuthType::cert}, {"peer", AuthType::peer},   {"hba", AuthType::hba},
     {"pam", AuthType::pam},   {"ldap", AuthType::ldap}};
 constexpr Word<TlsMode> kTlsModes[] = {
-    {"disable", TlsMode::disable}, {"allow", TlsMode::allow}, {"prefer", TlsMode::prefer},
-    {"require", TlsMode::disable, kUnsafe}, {"verify-ca", TlsMode::disable, kUnsafe},
-    {"verify-full", TlsMode::disable, kUnsafe}};
+    {"disable", TlsMode::disable}, {"allow", TlsMode::allow}, {"prefer", TlsMode::prefer}, {"require", TlsMode::require},
+    {"verify-ca", TlsMode::verify_ca}, {"verify-full", TlsMode::verify_full}};
+constexpr Word<SslNegotiation> kSslNegotiations[] = {
+    {"postgres", SslNegotiation::postgres}, {"direct", SslNegotiation::direct}};
 constexpr Word<TargetSessionAttrs> kTargetSessionAttrs[] = {
     {"any", TargetSessionAttrs::any},         {"read-write", TargetSessionAttrs::read_write},
     {"read-only", TargetSessionAttrs::read_only}, {"primary", TargetSessionAttrs::primary},
@@ -149,6 +148,9 @@ std::string_view to_string(TlsMode mode) noexcept { return word_of(mode, kTlsMod
 std::string_view to_string(TargetSessionAttrs attrs) noexcept {
   return word_of(attrs, kTargetSessionAttrs);
 }
+std::string_view to_string(SslNegotiation how) noexcept {
+  return word_of(how, kSslNegotiations);
+}
 std::string_view to_string(LoadBalanceHosts how) noexcept {
   return word_of(how, kLoadBalanceHosts);
 }
@@ -228,6 +230,10 @@ Result<TlsMode> parse_value(std::string_view text, const Limits&) {
 template <>
 Result<TargetSessionAttrs> parse_value(std::string_view text, const Limits&) {
   return parse_word(text, kTargetSessionAttrs);
+}
+template <>
+Result<SslNegotiation> parse_value(std::string_view text, const Limits&) {
+  return parse_word(text, kSslNegotiations);
 }
 template <>
 Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits&) {

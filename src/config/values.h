@@ -49,6 +49,8 @@ Result<TlsMode> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<TargetSessionAttrs> parse_value(std::string_view text, const Limits& limits);
 template <>
+Result<SslNegotiation> parse_value(std::string_view text, const Limits& limits);
+template <>
 Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<UnknownStartupParameters> parse_value(std::string_view text, const Limits& limits);

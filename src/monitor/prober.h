@@ -18,6 +18,7 @@ struct Login {
   std::string user;
   std::string password;  ///< Empty: none is sent.
   std::string dbname;
+  io::SharedTlsSettings tls = {};  ///< Null: not encrypted.
 };
 
 /// Rows as text; nullopt is NULL.

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "net/handle.h"
 #include "net/libpq_result.h"
+#include "net/libpq_tls.h"
 
 namespace pgweir::net {
 namespace {
@@ -152,6 +153,7 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
       if (c == ',') hosts += "," + node_.host;
     }
     const std::string port = std::to_string(node_.port);
+    const LibpqTls tls = tls_options(login_.tls.get());
     const char* names[] = {"host",
                            "hostaddr",
                            "port",
@@ -161,6 +163,12 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
                            "application_name",
                            "client_encoding",
                            "gssencmode",
+                           "sslmode",
+                           "sslrootcert",
+                           "sslcert",
+                           "sslkey",
+                           "ssl_min_protocol_version",
+                           "ssl_max_protocol_version",
                            nullptr};
     const char* values[] = {hosts.c_str(),
                             addresses.c_str(),
@@ -171,6 +179,12 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
                             "pgweir monitor",
                             "UTF8",
                             "disable",
+                            tls.mode,
+                            tls.ca_file.c_str(),
+                            tls.cert_file.c_str(),
+                            tls.key_file.c_str(),
+                            tls.lowest,
+                            tls.highest,
                             nullptr};
     connection_.reset(PQconnectStartParams(names, values, 0));
     if (!connection_ || PQstatus(connection_.get()) == CONNECTION_BAD) {

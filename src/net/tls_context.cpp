@@ -81,6 +81,31 @@ constexpr Protocol kProtocols[] = {
     {"tlsv1.1", kTls11},         {"tlsv1.2", kTls12},          {"tlsv1.3", kTls13},
 };
 
+/// The versions that a list names, as the flags that would refuse them.
+Result<std::uint64_t> versions_in(std::string_view list) {
+  std::string text(list.empty() ? "secure" : list);
+  for (char& c : text) {
+    if (c == ':') c = ',';
+  }
+  std::uint64_t wanted = 0;
+  for (std::string_view word : split(text, ',')) {
+    const bool without = !word.empty() && word.front() == '!';
+    if (without) word = trimmed(word.substr(1));
+    std::uint64_t versions = 0;
+    for (const Protocol& protocol : kProtocols) {
+      if (equals_ignoring_case(protocol.name, word)) versions = protocol.versions;
+    }
+    if (versions == 0) {
+      return Error(
+          "expected secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2, tlsv1.3 with commas");
+    }
+    if (without && wanted == 0) wanted = kTlsAll;
+    wanted = without ? wanted & ~versions : wanted | versions;
+  }
+  if (wanted == 0) return Error("expected at least one version");
+  return wanted;
+}
+
 Status add_authorities(SSL_CTX& context, const std::string& pem, bool name_them) {
   const Owned<BIO> text = open_text(pem);
   X509_STORE* store = SSL_CTX_get_cert_store(&context);
@@ -102,6 +127,20 @@ Status add_authorities(SSL_CTX& context, const std::string& pem, bool name_them)
 }
 
 }  // namespace
+
+ProtocolRange protocol_range(std::string_view list) {
+  const Result<std::uint64_t> wanted = versions_in(list);
+  if (!wanted) return {};
+  ProtocolRange range;
+  constexpr std::pair<std::uint64_t, const char*> kNames[] = {
+      {kTls10, "TLSv1"}, {kTls11, "TLSv1.1"}, {kTls12, "TLSv1.2"}, {kTls13, "TLSv1.3"}};
+  for (const auto& [version, name] : kNames) {
+    if ((*wanted & version) == 0) continue;
+    if (*range.lowest == '\0') range.lowest = name;
+    range.highest = name;
+  }
+  return range;
+}
 
 std::string system_authorities() {
   for (const char* path : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
@@ -264,31 +303,11 @@ Status TlsContext::use_certificate() {
 }
 
 Status TlsContext::use_protocols() {
-  const std::string& list = settings_.protocols;
-  std::uint64_t wanted = 0;
-  std::string text = list.empty() ? "secure" : list;
-  for (char& c : text) {
-    if (c == ':') c = ',';
-  }
-  for (std::string_view word : split(text, ',')) {
-    const bool without = !word.empty() && word.front() == '!';
-    if (without) word = trimmed(word.substr(1));
-    std::uint64_t versions = 0;
-    for (const Protocol& protocol : kProtocols) {
-      if (equals_ignoring_case(protocol.name, word)) versions = protocol.versions;
-    }
-    if (versions == 0) {
-      return trouble(
-          "_protocols", list,
-          "expected secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2, tlsv1.3 with commas");
-    }
-    if (without && wanted == 0) wanted = kTlsAll;
-    wanted = without ? wanted & ~versions : wanted | versions;
-  }
-  if (wanted == 0) return trouble("_protocols", list, "expected at least one version");
+  const Result<std::uint64_t> wanted = versions_in(settings_.protocols);
+  if (!wanted) return trouble("_protocols", settings_.protocols, wanted.error().text());
   // The system's own minimum would stand in the way of versions that were asked for by name.
   SSL_CTX_set_min_proto_version(context_.get(), 0);
-  SSL_CTX_set_options(context_.get(), kTlsAll & ~wanted);
+  SSL_CTX_set_options(context_.get(), kTlsAll & ~*wanted);
   return {};
 }
 

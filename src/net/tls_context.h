@@ -73,6 +73,13 @@ class TlsContext {
   std::map<std::string, SessionPointer> sessions_;
 };
 
+/// The oldest and newest version of a list, as libpq names them: "TLSv1.2", "TLSv1.3".
+struct ProtocolRange {
+  const char* lowest = "";
+  const char* highest = "";
+};
+ProtocolRange protocol_range(std::string_view list);
+
 /// Where the system keeps the authorities that it trusts; empty when it has none.
 std::string system_authorities();
 

@@ -1,6 +1,7 @@
 #include "net/versions.h"
 
 #include <libpq-fe.h>
+#include <openssl/crypto.h>
 #include <uv.h>
 
 #include "base/text.h"
@@ -13,5 +14,7 @@ std::string libpq_version() {
   const int version = PQlibVersion();  // 150020 is 15.20.
   return concat({std::to_string(version / 10000), ".", std::to_string(version % 10000)});
 }
+
+std::string openssl_version() { return OpenSSL_version(OPENSSL_VERSION); }
 
 }  // namespace pgweir::net

@@ -31,6 +31,14 @@ bool ascii_safe(std::string_view encoding) noexcept {
 }  // namespace
 
 std::size_t ClientSession::read_startup(Bytes input) {
+  // No packet is long enough to begin with this byte: it is the record type of a TLS handshake.
+  constexpr char kTlsHandshake = 0x16;
+  const bool can_encrypt =
+      hub_.offers_tls() && !transport_->tls() && transport_->peer().kind == io::Address::Kind::tcp;
+  if (can_encrypt && !input.empty() && input[0] == kTlsHandshake) {
+    transport_ = hub_.encrypt(std::move(transport_), *this, io::TlsStart::direct, input);
+    return input.size();
+  }
   const Result<std::optional<std::uint32_t>> size = protocol::startup_size(input);
   if (!size) {
     close(size.error());
@@ -44,6 +52,16 @@ std::size_t ClientSession::read_startup(Bytes input) {
   const Result<protocol::StartupPacket> parsed = protocol::parse_startup(packet);
   if (!parsed) {
     close(parsed.error());
+  } else if (std::holds_alternative<protocol::SslRequest>(*parsed) && transport_->tls()) {
+    close(Error("08P01", "SSL request on an encrypted connection"));
+  } else if (std::holds_alternative<protocol::SslRequest>(*parsed) && can_encrypt) {
+    // Whoever sits on the wire could have put it there, to be taken for what comes encrypted.
+    if (input.size() > packet.size()) {
+      close(Error("08P01", "received unencrypted data after SSL request"));
+    } else {
+      transport_->send("S");
+      transport_ = hub_.encrypt(std::move(transport_), *this, io::TlsStart::requested, {});
+    }
   } else if (std::holds_alternative<protocol::SslRequest>(*parsed) ||
              std::holds_alternative<protocol::GssRequest>(*parsed)) {
     transport_->send("N");
@@ -56,7 +74,15 @@ std::size_t ClientSession::read_startup(Bytes input) {
   return packet.size();
 }
 
+void ClientSession::on_connected() noexcept {
+  if (state_ != ClientState::closed) hub_.client_encrypted(*this);
+}
+
 void ClientSession::start(const protocol::Startup& startup) {
+  if (hub_.settings().client_tls_sslmode >= config::TlsMode::require && !transport_->tls() &&
+      transport_->peer().kind == io::Address::Kind::tcp) {
+    return close(Error("08P01", "SSL required"));
+  }
   if (startup.asks_for_more()) {
     scratch_.clear();
     protocol::append_negotiate_version(scratch_, 0, startup.protocol_options);

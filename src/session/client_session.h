@@ -142,6 +142,7 @@ class ClientSession final : public io::TransportUser {
   void cancel_asked() noexcept { cancel_asked_ = true; }
 
   // io::TransportUser
+  void on_connected() noexcept override;
   void on_bytes(Bytes bytes) noexcept override;
   void on_drained() noexcept override;
   void on_closed(const Error& why) noexcept override;

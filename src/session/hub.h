@@ -136,6 +136,11 @@ class Hub {
   virtual const config::Settings& settings() const noexcept = 0;
   virtual const auth::LoginContext& login_context() noexcept = 0;
   virtual SettingsInterner& interner() noexcept = 0;
+  /// Whether a client that asks for encryption gets it.
+  virtual bool offers_tls() const noexcept = 0;
+  /// As io::Tls::accept(). Only where offers_tls().
+  virtual std::unique_ptr<io::Transport> encrypt(std::unique_ptr<io::Transport> plain, io::TransportUser& user,
+                                                 io::TlsStart how, Bytes read) = 0;
 
   // From clients.
   /// The startup packet has been read: where the client belongs. `local_uid` is the peer's uid on a Unix socket, else -1.
@@ -145,6 +150,8 @@ class Hub {
   virtual void judge_password(ClientSession& client, const std::string& password) = 0;
   /// The client did not prove who it is.
   virtual void login_refused(ClientSession& client) noexcept = 0;
+  /// Its handshake is done.
+  virtual void client_encrypted(ClientSession& client) noexcept = 0;
   /// The exchange succeeded. The pool takes the client in, and its credentials for servers when it has none.
   virtual void logged_in(ClientSession& client, auth::Credentials credentials) = 0;
   virtual std::unique_ptr<Console> console(ClientSession& client) = 0;

@@ -23,7 +23,7 @@ TEST_CASE("a cancel request goes to the node and ends when the node hangs up", "
   Ends ends;
   app::Canceller canceller(dialer, ends);
   const Time now = Time{} + 1h;
-  REQUIRE(canceller.send(7, {io::Address::Kind::tcp, "10.0.0.9", 5432}, 0x01020304, 0x05060708,
+  REQUIRE(canceller.send(7, {io::Address::Kind::tcp, "10.0.0.9", 5432}, {}, 0x01020304, 0x05060708,
                          now + 10s));
   REQUIRE(dialer.dialled.size() == 1);
   Wire& wire = *dialer.dialled[0];
@@ -44,7 +44,7 @@ TEST_CASE("pitfall 25: a cancel request that does not end in time is told as suc
   Ends ends;
   app::Canceller canceller(dialer, ends);
   const Time now = Time{} + 1h;
-  REQUIRE(canceller.send(7, {}, 1, 2, now + 10s));
+  REQUIRE(canceller.send(7, {}, {}, 1, 2, now + 10s));
   canceller.turn(now + 9s);
   CHECK(ends.ended.empty());
   CHECK(canceller.turn(now + 10s) == kNever);

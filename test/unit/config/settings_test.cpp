@@ -157,9 +157,16 @@ TEST_CASE("a load fails with file, line, the value and what was expected", "[con
   CHECK(error_of("[peers]\n0 = host=x\n") ==
         "pgweir.ini:2: peer 0: expected a number from 1 to 16383");
   CHECK(error_of("[peers]\n1 = port=1\n") == "pgweir.ini:2: peer 1: expected host=");
-  CHECK(error_of("[pgbouncer]\nclient_tls_sslmode = require\n") ==
-        "pgweir.ini:2: client_tls_sslmode = \"require\": this version can't do that, and going on "
-        "without it would be less safe than asked for");
+  CHECK(error_of("[pgbouncer]\nclient_tls_sslmode = strict\n") ==
+        "pgweir.ini:2: client_tls_sslmode = \"strict\": expected disable, allow, prefer, require, verify-ca or "
+        "verify-full");
+  CHECK(error_of("[databases]\na = server_tls_sslnegotiation=first\n") ==
+        "pgweir.ini:2: database a: server_tls_sslnegotiation = \"first\": expected postgres or direct");
+  CHECK(error_of("[pgbouncer]\nserver_tls_sslnegotiation = direct\n") ==
+        "server_tls_sslnegotiation = \"direct\": expected postgres where server_tls_sslmode is below require");
+  CHECK(error_of("[databases]\na = server_tls_sslnegotiation=direct server_tls_sslmode=prefer\n") ==
+        "database a: server_tls_sslnegotiation = \"direct\": expected postgres where server_tls_sslmode is below require");
+  CHECK(error_of("[databases]\na = server_tls_sslnegotiation=direct server_tls_sslmode=require\n").empty());
 }
 
 TEST_CASE("a reload keeps what only a restart changes", "[config]") {
