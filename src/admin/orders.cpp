@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "admin/console.h"
+#include "base/pooler_error.h"
 #include "base/text.h"
 
 namespace pgweir::admin {
@@ -100,7 +101,7 @@ Result<Answer> give_order(const Call& call) {
   if (!progress) {
     // The reason names files and lines; it belongs into the log, which has it.
     if (verb == Verb::reload)
-      return Error("F0000", "RELOAD failed, see logs for additional details");
+      return error_of(PoolerError::reload_failed);
     return std::move(progress).error();
   }
   Answer answer;

@@ -362,7 +362,7 @@ Result<Answer> show_pgweir(const Call& call) {
 }
 
 Result<Answer> explain_route(const Call& call) {
-  if (call.argument.empty()) return Error("42601", "EXPLAIN ROUTE needs a statement");
+  if (call.argument.empty()) return Error("EXPLAIN ROUTE needs a statement");
   std::vector<Row> rows;
   for (const ExplainRow& row : call.world.explain_route(call.argument)) {
     rows.push_back(row_of(row.database, row.target, row.node, row.reason, row.statement_class,

@@ -39,6 +39,14 @@ std::string Pooler::Impl::name_of(const Server& server) const {
                  std::to_string(to.port), " "});
 }
 
+std::string Pooler::Impl::log_name(const session::ClientSession& session) const {
+  return name_of(*static_cast<const Client*>(session.seat));
+}
+
+std::string Pooler::Impl::log_name(const session::ServerSession& session) const {
+  return name_of(*static_cast<const Server*>(session.seat));
+}
+
 session::Admission Pooler::Impl::admit(session::ClientSession& session, std::string_view database,
                                        std::string_view user, std::int64_t local_uid) {
   Client& client = entry(session);
@@ -82,8 +90,7 @@ session::Admission Pooler::Impl::decide(Client& client) {
   if (!entrance.problem && !find_secret(client, answer)) return pending();
   if (entrance.problem) {
     answer.method = auth::Method::any;
-    answer.refusal = entrance.problem->text();
-    answer.refusal_sqlstate = entrance.problem->sqlstate();
+    answer.refusal = *entrance.problem;
     return answer;
   }
   check_identity(client, answer);
@@ -210,24 +217,22 @@ void Pooler::Impl::check_identity(Client& client, session::Admission& answer) {
 session::Admission Pooler::Impl::let_in(Client& client, session::Admission answer) {
   const Entrance& entrance = *client.entrance;
   if (client.is_console) return console_admission(client, std::move(answer));
-  const auto refuse = [&](std::string_view sqlstate, std::string text) {
-    answer.refusal = std::move(text);
-    answer.refusal_sqlstate = sqlstate;
+  const auto refuse = [&](PoolerError why, std::string_view name = {}) {
+    answer.refusal = error_of(why, name);
     return answer;
   };
   if (shutting_down_ && !may_still_come_in(client))
-    return refuse("08P01", "pooler is shutting down");
+    return refuse(PoolerError::pooler_shutting_down);
   // A stranger gets his refusal for the wrong password, and no pool or database is made for him.
   if (!answer.user_known || answer.method == auth::Method::reject)
-    return refuse("28P01", "password authentication failed");
+    return refuse(PoolerError::wrong_password);
   const bool judged_outside = answer.method == auth::Method::pam || answer.method == auth::Method::ldap;
   if (judged_outside && !entrance.judged) return answer;
   DatabaseEntry* found = database_for(entrance.database);
-  if (!found) return refuse("3D000", concat({"no such database: ", entrance.database}));
-  if (found->disabled) return refuse("3D000", concat({"database \"", entrance.database, "\" is disabled"}));
+  if (!found) return refuse(PoolerError::no_such_database, entrance.database);
+  if (found->disabled) return refuse(PoolerError::database_disabled, entrance.database);
   UserEntry& known = user_for(entrance.user);
-  if (std::string full = too_many_clients(*found, known); !full.empty())
-    return refuse("53300", std::move(full));
+  if (const auto full = too_many_clients(*found, known)) return refuse(*full);
   const bool forced = !found->line.user.empty();
   PoolEntry& pool = pool_for(*found, forced ? found->line.user : entrance.user, forced);
   client.pool_entry = &pool;
@@ -251,25 +256,24 @@ bool Pooler::Impl::may_still_come_in(const Client& client) const noexcept {
 
 session::Admission Pooler::Impl::console_admission(Client& client, session::Admission answer) {
   if (admin::access_of(*settings_, client.entrance->user) == admin::Access::none) {
-    answer.refusal = "not allowed";
-    answer.refusal_sqlstate = "42501";
+    answer.refusal = error_of(PoolerError::console_not_allowed);
   }
   return answer;
 }
 
-std::string Pooler::Impl::too_many_clients(const DatabaseEntry& database,
-                                           const UserEntry& user) const {
+std::optional<PoolerError> Pooler::Impl::too_many_clients(const DatabaseEntry& database,
+                                                          const UserEntry& user) const {
   if (settings_->max_client_conn > 0 && client_count_ >= settings_->max_client_conn) {
-    return "no more connections allowed (max_client_conn)";
+    return PoolerError::too_many_clients;
   }
   const int of_database = config::max_db_client_connections(*settings_, database.line);
   if (of_database > 0 && database.clients >= of_database)
-    return "client connections exceeded (max_db_client_connections)";
+    return PoolerError::too_many_database_clients;
   const int of_user =
       config::max_user_client_connections(*settings_, settings_->find_user(user.name));
   if (of_user > 0 && user.clients >= of_user)
-    return "client connections exceeded (max_user_client_connections)";
-  return {};
+    return PoolerError::too_many_user_clients;
+  return std::nullopt;
 }
 
 void Pooler::Impl::logged_in(session::ClientSession& session, auth::Credentials credentials) {

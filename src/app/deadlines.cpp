@@ -57,7 +57,7 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
   while (pool::Waiter* waiter = seats.overdue(now())) {
     auto& client = static_cast<Client&>(*waiter);
     seats.leave(client);
-    client.session.close(Error("57P03", "query_wait_timeout"));
+    client.session.close(error_of(PoolerError::query_wait_timeout));
   }
   tell_waiters(pool);
   replication_deadlines(pool);
@@ -117,8 +117,8 @@ void Pooler::Impl::login_deadlines() {
     if (now() - client->session.connected_at() < patience)
       return lower(client->session.connected_at() + patience);
     logging_in_.remove(*client);
-    client->session.close(Error(
-        "08P01", waits_for_server ? "client_login_timeout (server down)" : "client_login_timeout"));
+    client->session.close(error_of(waits_for_server ? PoolerError::server_down
+                                                    : PoolerError::client_login_timeout));
   }
 }
 
@@ -156,7 +156,7 @@ void Pooler::Impl::client_deadlines() {
       return limit > Duration{} && time >= limit;
     };
     if (session.state() == session::ClientState::idle && over(idle, in_state)) {
-      each.session.close(Error("57P05", "client_idle_timeout"));
+      each.session.close(error_of(PoolerError::client_idle_timeout));
     } else if (session.state() == session::ClientState::active) {
       const bool quiet = session.in_transaction() && !session.busy();
       // When it fell quiet is known as exactly as these looks are apart.
@@ -165,15 +165,15 @@ void Pooler::Impl::client_deadlines() {
         each.quiet_request_at = quiet ? session.request_at() : Time{};
       }
       if (quiet && over(in_transaction, now() - each.quiet_since)) {
-        each.session.close(Error("25P03", "idle transaction timeout"));
+        each.session.close(error_of(PoolerError::idle_transaction_timeout));
       } else if (!quiet && over(query, now() - session.request_at())) {
-        each.session.close(Error("57014", "query timeout"));
+        each.session.close(error_of(PoolerError::query_timeout));
       } else if (session.in_transaction() &&
                  over(transaction, now() - session.transaction_began_at())) {
-        each.session.close(Error("25P04", "transaction timeout"));
+        each.session.close(error_of(PoolerError::transaction_timeout));
       }
     } else if (session.state() == session::ClientState::waiting && over(query, in_state)) {
-      each.session.close(Error("57014", "query_timeout"));
+      each.session.close(error_of(PoolerError::query_timeout_waiting));
     }
   }
 }

@@ -92,7 +92,7 @@ void Pooler::Impl::dispatch(Client& client) {
   if (serve(client, route, nodes, preferred)) return;
   if (route.target == sql::Target::primary && fails_fast(pool, client)) return;
   if (shutting_down_ == Shutdown::wait_for_servers)
-    return client.session.close(Error("57P01", "server shutting down"));
+    return client.session.close(error_of(PoolerError::server_shutting_down));
   client.route = route;
   client.told_to_wait = false;
   pool.seats.wait(client, nodes, preferred, now());
@@ -189,15 +189,21 @@ bool Pooler::Impl::check_first(Server& server) {
   return true;
 }
 
-bool Pooler::Impl::fails_fast(PoolEntry& pool, Client& client) {
+/// Why nobody can log in to the primary now, as it was found less than server_login_retry ago.
+std::optional<Error> Pooler::Impl::cached_failure(PoolEntry& pool) const {
   const pool::Subpool* primary = primary_of(pool);
-  if (!primary || !pool.node_refused || !pool.last_failure || pool.seats.paused ||
-      !primary->failing(now()))
-    return false;
-  client.session.close(Error(pool.last_failure->sqlstate(),
-                             concat({"server login has been failing, cached error: ",
-                                     pool.last_failure->text(), " (server_login_retry)"})));
-  return true;
+  if (!primary || !pool.last_failure || pool.seats.paused || !primary->failing(now()))
+    return std::nullopt;
+  Error why = error_of(PoolerError::login_has_been_failing, pool.last_failure->text());
+  return pool.node_refused ? Error(pool.last_failure->sqlstate(), why.text()) : why;
+}
+
+/// A refused login is told to who asks. A connection that failed may be a node that restarts: who is logged in waits for it.
+bool Pooler::Impl::fails_fast(PoolEntry& pool, Client& client) {
+  if (!pool.node_refused) return false;
+  const std::optional<Error> why = cached_failure(pool);
+  if (why) client.session.close(*why);
+  return why.has_value();
 }
 
 void Pooler::Impl::hand_out(Server& server) {
@@ -211,10 +217,10 @@ void Pooler::Impl::hand_out(Server& server) {
     logged_in_server(server);
   }
   if (server.cancels > 0) return place(server, pool::Place::being_canceled);
-  if (server.close_needed) return close_server(server, "database configuration changed");
-  if (server.subpool->retired) return close_server(server, "database configuration changed");
-  if (pool.seats.paused) return close_server(server, "pause mode");
-  if (pool.seats.outlived(server, now())) return close_server(server, "server lifetime over");
+  if (server.close_needed) return close_server(server, PoolerError::database_changed);
+  if (server.subpool->retired) return close_server(server, PoolerError::database_changed);
+  if (pool.seats.paused) return close_server(server, PoolerError::pause_mode);
+  if (pool.seats.outlived(server, now())) return close_server(server, PoolerError::server_lifetime_over);
   if (const std::string_view why = unfit(server); !why.empty()) return close_server(server, why);
   if (send_away_stranger(server)) return;
   if (!pool.replicating.empty() && gives_way(server)) return;
@@ -236,7 +242,7 @@ bool Pooler::Impl::send_away_stranger(Server& server) noexcept {
   if (!node || node->several || node->started_at.empty() || server.session.started_at() == node->started_at) return false;
   // A restarted node is another instance too, until the monitor has asked it again.
   server.subpool->backoff.failed(now(), kStrangerPauseMin, kStrangerPauseMax);
-  close_server(server, "another instance answers at this address");
+  close_server(server, Error("57P01", "another instance answers at this address"));
   return true;
 }
 
@@ -347,7 +353,7 @@ void Pooler::Impl::leave_old_primary(PoolEntry& pool, NodeId old) {
   for (Client* client : keepers) client->session.close(Error("57P01", "the primary has changed"));
   if (const pool::Subpool* subpool = pool.seats.find(old)) {
     while (pool::ServerSeat* seat = subpool->first(pool::Place::idle)) {
-      close_server(static_cast<Server&>(*seat), "the primary has changed");
+      close_server(static_cast<Server&>(*seat), Error("57P01", "the primary has changed"));
     }
   }
 }
@@ -357,7 +363,7 @@ void Pooler::Impl::leave_replica_servers(PoolEntry& pool, const pool::Subpool& s
   each_server(pool, [&](Server& server) {
     if (server.subpool != &subpool || !server.read_only || server.close_needed) return;
     server.close_needed = true;
-    if (server.seat_place() == pool::Place::idle) close_server(server, "the replica has become the primary");
+    if (server.seat_place() == pool::Place::idle) close_server(server, Error("57P01", "the replica has become the primary"));
   });
 }
 

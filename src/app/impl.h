@@ -27,6 +27,7 @@
 #include "app/world.h"
 #include "auth/client_login.h"
 #include "base/list.h"
+#include "base/pooler_error.h"
 #include "config/settings.h"
 #include "session/hub.h"
 
@@ -73,6 +74,8 @@ class Pooler::Impl final : public session::Hub,
   // session::Hub
   Time now() const noexcept override { return parts_.clock.now(); }
   Log& log() noexcept override { return parts_.log; }
+  std::string log_name(const session::ClientSession& session) const override;
+  std::string log_name(const session::ServerSession& session) const override;
   Random& random() noexcept override { return parts_.random; }
   const config::Settings& settings() const noexcept override { return *settings_; }
   const auth::LoginContext& login_context() noexcept override { return login_context_; }
@@ -165,6 +168,7 @@ class Pooler::Impl final : public session::Hub,
   void cluster_changed(Cluster& cluster);
   void leave_old_primary(PoolEntry& pool, NodeId old);
   void leave_replica_servers(PoolEntry& pool, const pool::Subpool& subpool);
+  std::optional<Error> cached_failure(PoolEntry& pool) const;
   bool fails_fast(PoolEntry& pool, Client& client);
 
   // servers.cpp
@@ -183,10 +187,14 @@ class Pooler::Impl final : public session::Hub,
   void login_failed(Server& server);
   void note_failed_login(Server& server, pool::Subpool& subpool, bool said_no);
   void refuse_welcome(PoolEntry& pool, const Error& why);
-  void close_server(Server& server, std::string_view why);
+  void close_server(Server& server, const Error& why);
+  void close_server(Server& server, PoolerError why) { close_server(server, error_of(why)); }
+  void close_server(Server& server, std::string_view why) {
+    close_server(server, Error("57P01", std::string(why)));
+  }
   /// Idle ones now, others when they are given back.
-  void retire_servers(PoolEntry& pool, std::string_view why);
-  void close_idle(PoolEntry& pool, std::string_view why);
+  void retire_servers(PoolEntry& pool, PoolerError why);
+  void close_idle(PoolEntry& pool, PoolerError why);
   session::ServerLoginParams login_params(const PoolEntry& pool) const;
   auth::Credentials credentials_for(const PoolEntry& pool) const;
   template <class Do>
@@ -217,7 +225,8 @@ class Pooler::Impl final : public session::Hub,
   bool find_secret(Client& client, session::Admission& answer);
   void check_identity(Client& client, session::Admission& answer);
   bool may_still_come_in(const Client& client) const noexcept;
-  std::string too_many_clients(const DatabaseEntry& database, const UserEntry& user) const;
+  std::optional<PoolerError> too_many_clients(const DatabaseEntry& database,
+                                             const UserEntry& user) const;
   std::string name_of(const Client& client) const;
   std::string name_of(const Server& server) const;
 
@@ -256,6 +265,7 @@ class Pooler::Impl final : public session::Hub,
   Cluster* cluster_for(const DatabaseEntry& database, std::size_t primaries, Cluster* before);
   /// A client is gone: it counts no more, and what was made for it alone goes too.
   void leave_pool(Client& client);
+  bool fills_itself(const DatabaseEntry& database) const noexcept;
   void drop_pool(PoolEntry& pool);
   void drop_database(DatabaseEntry& database);
   void drop_unused_databases();

@@ -103,7 +103,7 @@ void ConsoleWorld::carry_out(const admin::Order& order, Status& how) {
   switch (order.verb) {
     case Verb::reload:
       impl_.log().log("RELOAD command issued");
-      if (!impl_.reload()) how = Error("F0000", "RELOAD failed, see logs for additional details");
+      if (!impl_.reload()) how = error_of(PoolerError::reload_failed);
       return;
     case Verb::pause:
       impl_.log().log(concat({"PAUSE command issued: ", named}));
@@ -125,7 +125,7 @@ void ConsoleWorld::carry_out(const admin::Order& order, Status& how) {
       if (found == impl_.clients_.end())
         how = Error("client not found");
       else
-        found->second->session.close(Error("57P01", "admin forced disconnect"));
+        found->second->session.close(error_of(PoolerError::disconnected_by_admin));
       return;
     }
     case Verb::disable:
@@ -136,7 +136,7 @@ void ConsoleWorld::carry_out(const admin::Order& order, Status& how) {
       impl_.log().log(concat({"RECONNECT command issued: ", named}));
       return each([&](DatabaseEntry& one) {
         for (const auto& pool : one.pools)
-          impl_.retire_servers(*pool, "database configuration changed");
+          impl_.retire_servers(*pool, PoolerError::database_changed);
       });
     case Verb::wait_close:
       return;
@@ -259,7 +259,7 @@ void Pooler::Impl::pause(DatabaseEntry& database) {
   database.paused = true;
   for (const auto& pool : database.pools) {
     pool->seats.paused = true;
-    close_idle(*pool, "pause mode");
+    close_idle(*pool, PoolerError::pause_mode);
   }
 }
 
@@ -374,9 +374,9 @@ void Pooler::Impl::kill(DatabaseEntry& database) {
     for (Client* client = pool->clients.front(); client;) {
       Client& each = *client;
       client = List<Client, &Client::pool_hook>::next(each);
-      each.session.close(Error("57P01", "admin forced disconnect"));
+      each.session.close(error_of(PoolerError::disconnected_by_admin));
     }
-    each_server(*pool, [&](Server& server) { close_server(server, "admin forced disconnect"); });
+    each_server(*pool, [&](Server& server) { close_server(server, PoolerError::disconnected_by_admin); });
   }
 }
 
@@ -428,12 +428,12 @@ void Pooler::Impl::begin_shutdown(Shutdown how) {
   for (const auto& [name, database] : databases_) {
     pause(*database);
     for (const auto& pool : database->pools) {
-      refuse_welcome(*pool, Error("57P01", "server shutting down"));
-      refuse_replication(*pool, Error("57P01", "server shutting down"));
+      refuse_welcome(*pool, error_of(PoolerError::server_shutting_down));
+      refuse_replication(*pool, error_of(PoolerError::server_shutting_down));
       while (pool::Waiter* waiter = pool->seats.front()) {
         auto& client = static_cast<Client&>(*waiter);
         pool->seats.leave(client);
-        client.session.close(Error("57P01", "server shutting down"));
+        client.session.close(error_of(PoolerError::server_shutting_down));
       }
     }
   }

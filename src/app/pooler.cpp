@@ -67,16 +67,16 @@ Pooler::Impl::~Impl() {
        client = List<Client, &Client::all_hook>::next(*client))
     left.push_back(client);
   for (Client* client : left) {
-    if (!client->gone) client->session.close(Error("57P01", "server shutting down"));
+    if (!client->gone) client->session.close(error_of(PoolerError::server_shutting_down));
   }
   for (const auto& [name, database] : databases_) {
-    for (const auto& pool : database->pools) close_idle(*pool, "server shutting down");
+    for (const auto& pool : database->pools) close_idle(*pool, PoolerError::server_shutting_down);
   }
   std::vector<Server*> open;
   open.reserve(servers_.size());
   for (const auto& [id, server] : servers_) open.push_back(server.get());
   for (Server* server : open) {
-    if (!server->gone) server->session.close(Error("57P01", "server shutting down"));
+    if (!server->gone) server->session.close(error_of(PoolerError::server_shutting_down));
   }
   for (Client* client : left) {
     if (!client->gone) client_gone(client->session);

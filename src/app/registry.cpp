@@ -151,7 +151,7 @@ void Pooler::Impl::apply_databases() {
       set_nodes(database);
     for (const auto& pool : database.pools) {
       if (replace) {
-        retire_servers(*pool, "database configuration changed");
+        retire_servers(*pool, PoolerError::database_changed);
         pool->context.welcome.clear();
       }
     }
@@ -171,6 +171,8 @@ void Pooler::Impl::apply_databases() {
       configure_pool(*pool);
       route_waiters_again(*pool);
     }
+    // Their login is known without a client, so they are filled before the first one comes.
+    if (!database->automatic && fills_itself(*database)) (void)pool_for(*database, database->line.user, true);
   }
   for (const auto& [name, user] : users_) {
     for (auto& [node, tally] : user->connections)
@@ -186,10 +188,10 @@ void Pooler::Impl::remove_database(DatabaseEntry& database) {
     fail_lookups(*pool, Error("57P01", "database removed"));
     while (Client* client = pool->clients.front()) {
       pool->clients.remove(*client);
-      client->session.close(Error("57P01", "database removed"));
+      client->session.close(error_of(PoolerError::database_removed));
     }
-    retire_servers(*pool, "database removed");
-    each_server(*pool, [&](Server& server) { close_server(server, "database removed"); });
+    retire_servers(*pool, PoolerError::database_removed);
+    each_server(*pool, [&](Server& server) { close_server(server, PoolerError::database_removed); });
   }
   if (database.cluster) database.cluster->forget(database);
   const auto found = databases_.find(database.name);
@@ -451,8 +453,14 @@ void Pooler::Impl::leave_pool(Client& client) {
   }
   client.pool_entry = nullptr;
   // Made for a client that never came in: it leaves nothing behind.
-  if (!pool.used && pool.clients.empty() && pool.seats.open() == 0 && pool.lookups.empty()) drop_pool(pool);
+  const bool stays = pool.used || (pool.forced_user && fills_itself(database));
+  if (!stays && pool.clients.empty() && pool.seats.open() == 0 && pool.lookups.empty()) drop_pool(pool);
   if (database.automatic && !database.removed && database.pools.empty()) drop_database(database);
+}
+
+/// The pool of a forced user keeps min_pool_size servers, whether there are clients or not.
+bool Pooler::Impl::fills_itself(const DatabaseEntry& database) const noexcept {
+  return !database.line.user.empty() && config::min_pool_size(*settings_, database.line) > 0;
 }
 
 void Pooler::Impl::drop_pool(PoolEntry& pool) {

@@ -122,8 +122,10 @@ void Pooler::Impl::pump(PoolEntry& pool) {
         wants_turn(client->session);
       }
     } else if (pool::Subpool* primary = primary_of(pool)) {
-      if (pool.node_refused && pool.last_failure && primary->failing(now()))
-        return refuse_welcome(pool, *pool.last_failure);
+      const bool unreachable = !pool.database.cluster && pool.last_failure && !passes(pool.last_failure->sqlstate());
+      if (pool.node_refused || unreachable) {
+        if (const auto why = cached_failure(pool)) return refuse_welcome(pool, *why);
+      }
       if (primary->pooled() == 0 && pool.seats.may_open(*primary, now(), Duration{}))
         open(pool, *primary, false);
       if (primary->pooled() == 0 && make_room(pool, *primary)) open(pool, *primary, false);
@@ -138,7 +140,7 @@ void Pooler::Impl::pump(PoolEntry& pool) {
     } else if (pool.database.cluster->all_down()) {
       return refuse_welcome(
           pool,
-          Error("08001", concat({"server login failed: ", pool.database.cluster->trouble()})));
+          error_of(PoolerError::login_failed, pool.database.cluster->trouble()));
     }
     if (!pool.welcoming.empty() && without_primary(pool)) open_replica(pool);
   }
@@ -194,7 +196,7 @@ bool Pooler::Impl::make_room(PoolEntry& pool, const pool::Subpool& on) {
       }
       pool::ServerSeat* idle = theirs->first(pool::Place::idle);
       if (!idle || theirs->waiting() > 0) continue;
-      close_server(static_cast<Server&>(*idle), "evicted");
+      close_server(static_cast<Server&>(*idle), PoolerError::evicted);
       if (!on.crowded()) return true;
     }
   }
@@ -312,7 +314,7 @@ void Pooler::Impl::login_failed(Server& server) {
     }
   } else if (!passes(why.sqlstate()) &&
              (!pool.database.cluster || pool.database.cluster->all_down())) {
-    refuse_welcome(pool, Error("08001", concat({"server login failed: ", why.text()})));
+    refuse_welcome(pool, error_of(PoolerError::login_failed, why.text()));
   }
 }
 
@@ -321,19 +323,18 @@ void Pooler::Impl::refuse_welcome(PoolEntry& pool, const Error& why) {
   while (Client* client = pool.welcoming.pop_front()) client->session.close(why);
 }
 
-void Pooler::Impl::close_server(Server& server, std::string_view why) {
-  if (server.gone) return;
-  server.session.close(Error(std::string("57P01"), std::string(why)));
+void Pooler::Impl::close_server(Server& server, const Error& why) {
+  if (!server.gone) server.session.close(why);
 }
 
-void Pooler::Impl::close_idle(PoolEntry& pool, std::string_view why) {
+void Pooler::Impl::close_idle(PoolEntry& pool, PoolerError why) {
   for (const auto& subpool : pool.seats.subpools()) {
     while (pool::ServerSeat* seat = subpool->first(pool::Place::idle))
       close_server(static_cast<Server&>(*seat), why);
   }
 }
 
-void Pooler::Impl::retire_servers(PoolEntry& pool, std::string_view why) {
+void Pooler::Impl::retire_servers(PoolEntry& pool, PoolerError why) {
   each_server(pool, [&](Server& server) { server.close_needed = true; });
   if (settings_->server_fast_close) lower(now());
   close_idle(pool, why);

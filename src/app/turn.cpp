@@ -175,7 +175,7 @@ void Pooler::Impl::cancel_ended(std::uint64_t server_id, bool timed_out) noexcep
     // It may still arrive: nobody else may get this server.
     server.close_needed = true;
     if (server.seat_place() == pool::Place::being_canceled)
-      close_server(server, "cancel_wait_timeout");
+      close_server(server, PoolerError::cancel_wait_timeout);
     return;
   }
   if (server.cancels == 0 && server.seat_place() == pool::Place::being_canceled)

@@ -27,8 +27,6 @@ constexpr MethodWord kMethods[] = {
     {Method::reject, "reject"},
 };
 
-constexpr std::string_view kWrongPassword = "password authentication failed";
-constexpr std::string_view kWrongProof = "SASL authentication failed";
 // The SQLSTATEs that PostgreSQL gives: no password was wrong, one was, the exchange was not
 // followed.
 constexpr std::string_view kInvalidAuthorization = "28000";
@@ -119,7 +117,7 @@ SecretForm ClientLogin::shown_form() const noexcept {
 Step ClientLogin::start() {
   switch (method_) {
     case Method::trust:
-      return known_ ? accept() : refuse(kInvalidAuthorization, "\"trust\" authentication failed");
+      return known_ ? accept() : refuse(PoolerError::not_trusted);
     case Method::any:
       return accept();
     case Method::plain:
@@ -129,16 +127,16 @@ Step ClientLogin::start() {
     case Method::scram_sha_256:
       return ask_scram();
     case Method::cert:  // Whoever starts this login has looked at the certificate, or at the socket's peer.
-      return known_ ? accept() : refuse(kInvalidAuthorization, "certificate authentication failed");
+      return known_ ? accept() : refuse(PoolerError::wrong_certificate);
     case Method::peer:
-      return known_ ? accept() : refuse(kInvalidAuthorization, "unix socket login rejected");
+      return known_ ? accept() : refuse(PoolerError::wrong_peer);
     case Method::pam:
     case Method::ldap:
       return ask_password();
     case Method::reject:
-      return refuse(kInvalidAuthorization, refusal_.empty() ? std::string_view("login rejected") : refusal_);
+      return refuse(kInvalidAuthorization, refusal_.empty() ? text_of(PoolerError::login_rejected) : refusal_);
   }
-  return refuse(kInvalidAuthorization, "no authentication method is found");
+  return refuse(PoolerError::no_method);
 }
 
 Step ClientLogin::on_password_message(Bytes body) {
@@ -209,8 +207,8 @@ Step ClientLogin::ask_scram() {
 Step ClientLogin::check_password(Bytes body) {
   protocol::Reader reader(body);
   const Bytes password = reader.cstring();
-  if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, kWrongPassword);
-  if (password.empty()) return refuse(kInvalidPassword, "empty password returned by client");
+  if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, text_of(PoolerError::wrong_password));
+  if (password.empty()) return refuse(PoolerError::empty_password);
   password_.emplace(password);
   if (method_ == Method::pam || method_ == Method::ldap) {
     state_ = State::wants_verdict;
@@ -223,7 +221,7 @@ Step ClientLogin::check_password(Bytes body) {
   if (!right) {
     wipe(*password_);
     password_.reset();
-    return refuse(kInvalidPassword, kWrongPassword);
+    return refuse(PoolerError::wrong_password);
   }
   return accept();
 }
@@ -231,11 +229,11 @@ Step ClientLogin::check_password(Bytes body) {
 Step ClientLogin::check_md5(Bytes body) {
   protocol::Reader reader(body);
   const Bytes answer = reader.cstring();
-  if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, kWrongPassword);
+  if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, text_of(PoolerError::wrong_password));
   const std::optional<std::string> hash = md5_form(secret_, user_);
   // Without a secret the same work is done, for nothing.
   const std::string wanted = md5_answer(hash.value_or(std::string(32, '0')), md5_salt_);
-  if (!same_secret(wanted, answer) || !hash) return refuse(kInvalidPassword, kWrongPassword);
+  if (!same_secret(wanted, answer) || !hash) return refuse(PoolerError::wrong_password);
   return accept();
 }
 
@@ -245,10 +243,10 @@ Step ClientLogin::check_client_first(Bytes body) {
   const Bytes message = reader.bytes(reader.u32());
   const bool plus = mechanism == kScramPlusMechanism && !server_end_point_.empty();
   if (reader.failed() || !reader.at_end() || (!plus && mechanism != kScramMechanism)) {
-    return refuse(kProtocolViolation, kWrongProof);
+    return refuse(kProtocolViolation, text_of(PoolerError::wrong_proof));
   }
   const Result<std::string> server_first = scram_->on_client_first(message, plus);
-  if (!server_first) return refuse(server_first.error().sqlstate(), kWrongProof);
+  if (!server_first) return refuse(server_first.error().sqlstate(), text_of(PoolerError::wrong_proof));
   Step step;
   protocol::append_auth_sasl_continue(step.send, *server_first);
   state_ = State::wants_client_final;
@@ -257,7 +255,7 @@ Step ClientLogin::check_client_first(Bytes body) {
 
 Step ClientLogin::check_client_final(Bytes body) {
   const Result<std::string> server_final = scram_->on_client_final(body);
-  if (!server_final) return refuse(server_final.error().sqlstate(), kWrongProof);
+  if (!server_final) return refuse(server_final.error().sqlstate(), text_of(PoolerError::wrong_proof));
   // The key of a verifier that was made here for a plain password fits no server.
   if (secret_.form() == SecretForm::scram) keys_ = scram_->keys();
   std::string send;
@@ -268,6 +266,11 @@ Step ClientLogin::check_client_final(Bytes body) {
 Step ClientLogin::accept(std::string send) {
   state_ = State::ended;
   return {.state = Step::State::accepted, .send = std::move(send), .why = std::nullopt};
+}
+
+Step ClientLogin::refuse(PoolerError why) {
+  state_ = State::ended;
+  return {.state = Step::State::refused, .send = {}, .why = error_of(why)};
 }
 
 Step ClientLogin::refuse(std::string_view sqlstate, std::string_view text) {

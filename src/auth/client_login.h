@@ -13,6 +13,7 @@
 #include "auth/scram.h"
 #include "auth/secret.h"
 #include "base/bytes.h"
+#include "base/pooler_error.h"
 #include "base/random.h"
 #include "base/result.h"
 
@@ -112,6 +113,7 @@ class ClientLogin {
   Step check_client_first(Bytes body);
   Step check_client_final(Bytes body);
   Step accept(std::string send = {});
+  Step refuse(PoolerError why);
   Step refuse(std::string_view sqlstate, std::string_view text);
   SecretForm shown_form() const noexcept;
 

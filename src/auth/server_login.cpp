@@ -1,6 +1,7 @@
 #include "auth/server_login.h"
 
 #include "auth/digest.h"
+#include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/message.h"
 #include "protocol/reader.h"
@@ -66,7 +67,7 @@ Result<ServerLogin::Answer> ServerLogin::ok() {
 
 Result<ServerLogin::Answer> ServerLogin::cleartext(const Channel& channel) {
   if (sasl_ != Sasl::none) return failed("unexpected authentication request");
-  if (!credentials_.password) return failed("wrong password type");
+  if (!credentials_.password) return error_of(PoolerError::wrong_password_type);
   if (!channel.safe) {
     return failed("the server asks for the password in clear text over a connection that is not encrypted "
                   "(server_tls_sslmode, or server_cleartext_password = 1)");
@@ -85,7 +86,7 @@ Result<ServerLogin::Answer> ServerLogin::md5(Bytes salt) {
   } else if (credentials_.md5 && credentials_.md5->starts_with(kMd5Prefix)) {
     hash = credentials_.md5->substr(kMd5Prefix.size());
   } else {
-    return failed("wrong password type");
+    return error_of(PoolerError::wrong_password_type);
   }
   Answer answer;
   protocol::append_password(answer.send, md5_answer(hash, salt));
@@ -115,7 +116,7 @@ Result<ServerLogin::Answer> ServerLogin::sasl(Bytes mechanisms, const Channel& c
   } else if (credentials_.scram) {
     scram_.emplace(*credentials_.scram, random_, std::move(binding));
   } else {
-    return failed("wrong password type");
+    return error_of(PoolerError::wrong_password_type);
   }
   sasl_ = Sasl::wants_server_first;
   Answer answer;

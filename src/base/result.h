@@ -17,7 +17,15 @@ class [[nodiscard]] Error {
   explicit Error(std::string text) : text_(std::move(text)) {}
   Error(std::string sqlstate, std::string text) : text_(std::move(text)), sqlstate_(std::move(sqlstate)) {}
 
+  /// What a server said: it is passed on in the server's words and with its SQLSTATE, whatever sqlstate_style asks for ours.
+  static Error of_server(std::string sqlstate, std::string text) {
+    Error error(std::move(sqlstate), std::move(text));
+    error.of_server_ = true;
+    return error;
+  }
+
   const std::string& text() const noexcept { return text_; }
+  bool is_of_server() const noexcept { return of_server_; }
   /// Five characters, or empty when no SQLSTATE was named.
   const std::string& sqlstate() const noexcept { return sqlstate_; }
 
@@ -30,6 +38,7 @@ class [[nodiscard]] Error {
  private:
   std::string text_;
   std::string sqlstate_;
+  bool of_server_ = false;
 };
 
 /// A value, or the Error that kept it from being made. Reading the value of an error ends the process.

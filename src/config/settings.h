@@ -48,6 +48,8 @@ enum class LoadBalanceHosts : std::uint8_t { round_robin, disable };
 /// Which of the hosts of a list may serve, as libpq's parameter of that name.
 enum class TargetSessionAttrs : std::uint8_t { any, read_write, read_only, primary, standby, prefer_standby };
 enum class UnknownStartupParameters : std::uint8_t { apply, refuse };
+/// Of the pooler's own errors: what PostgreSQL would say, or 08P01 as PgBouncer says to all.
+enum class SqlstateStyle : std::uint8_t { postgres, pgbouncer };
 
 std::string_view to_string(PoolMode mode) noexcept;
 std::string_view to_string(ConsistencyLevel level) noexcept;
@@ -59,6 +61,7 @@ std::string_view to_string(SslNegotiation how) noexcept;
 std::string_view to_string(LoadBalanceHosts how) noexcept;
 std::string_view to_string(TargetSessionAttrs attrs) noexcept;
 std::string_view to_string(UnknownStartupParameters what) noexcept;
+std::string_view to_string(SqlstateStyle style) noexcept;
 
 /// Of level window: how long a table that was written is read on the primary.
 struct TableWindow {
@@ -264,6 +267,7 @@ struct Settings {
   TlsMode server_tls_sslmode{};
   SslNegotiation server_tls_sslnegotiation{};
   bool so_reuseport{};
+  SqlstateStyle sqlstate_style{};
   Duration stats_period{};
   std::string stats_users;
   Duration suspend_timeout{};

@@ -287,6 +287,8 @@ constexpr Row kRows[] = {
     bind<&Settings::so_reuseport>({.name = "so_reuseport", .fallback = "0", .reload = kRestart,
         .doc = "Lets several processes listen on the same port.",
         .differs = "Only with `replica_host`: each process knows its own writes alone, so the levels above `eventual` read on the primary."}),
+    bind<&Settings::sqlstate_style>({.name = "sqlstate_style", .fallback = "postgres", .origin = kPgweir,
+        .doc = "SQLSTATEs of the pooler's own errors: the one that fits, as PostgreSQL chooses it, or 08P01 for all, as PgBouncer does (pgbouncer)."}),
     bind<&Settings::stats_period>({.name = "stats_period", .fallback = "60",
         .doc = "Time over which averages are taken.", .sim = "1,60"}),
     bind<&Settings::stats_users>({.name = "stats_users", .fallback = "",

@@ -52,6 +52,8 @@ constexpr Word<LoadBalanceHosts> kLoadBalanceHosts[] = {
     {"round-robin", LoadBalanceHosts::round_robin}, {"disable", LoadBalanceHosts::disable}};
 constexpr Word<UnknownStartupParameters> kUnknownStartupParameters[] = {
     {"apply", UnknownStartupParameters::apply}, {"refuse", UnknownStartupParameters::refuse}};
+constexpr Word<SqlstateStyle> kSqlstateStyles[] = {
+    {"postgres", SqlstateStyle::postgres}, {"pgbouncer", SqlstateStyle::pgbouncer}};
 // clang-format on
 
 template <class Enum, std::size_t N>
@@ -157,6 +159,7 @@ std::string_view to_string(LoadBalanceHosts how) noexcept {
 std::string_view to_string(UnknownStartupParameters what) noexcept {
   return word_of(what, kUnknownStartupParameters);
 }
+std::string_view to_string(SqlstateStyle style) noexcept { return word_of(style, kSqlstateStyles); }
 
 template <>
 Result<bool> parse_value(std::string_view text, const Limits&) {
@@ -242,6 +245,10 @@ Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits&) {
 template <>
 Result<UnknownStartupParameters> parse_value(std::string_view text, const Limits&) {
   return parse_word(text, kUnknownStartupParameters);
+}
+template <>
+Result<SqlstateStyle> parse_value(std::string_view text, const Limits&) {
+  return parse_word(text, kSqlstateStyles);
 }
 
 Result<ConsistencyLevel> parse_consistency(std::string_view text) {

@@ -54,6 +54,8 @@ template <>
 Result<LoadBalanceHosts> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<UnknownStartupParameters> parse_value(std::string_view text, const Limits& limits);
+template <>
+Result<SqlstateStyle> parse_value(std::string_view text, const Limits& limits);
 
 inline std::string print_value(bool value) { return value ? "1" : "0"; }
 inline std::string print_value(int value) { return std::to_string(value); }

@@ -282,18 +282,18 @@ Expired Pool::next_expired(Time now) noexcept {
     ServerSeat* login = subpool->first(Place::login);
     if (login && limits.server_connect_timeout > Duration{} &&
         now - login->since >= limits.server_connect_timeout) {
-      return {login, "connect timeout"};
+      return {login, PoolerError::connect_timeout};
     }
     ServerSeat* idle = subpool->first(Place::idle);
     // min_pool_size servers stay: they would only be opened again.
     const bool spare = subpool->retired || subpool->open() > limits.min_pool_size;
     if (idle && spare && limits.server_idle_timeout > Duration{} &&
         now - idle->since >= limits.server_idle_timeout) {
-      return {idle, "server idle timeout"};
+      return {idle, PoolerError::server_idle_timeout};
     }
     for (; idle; idle = Subpool::next(*idle)) {
-      if (idle->close_needed) return {idle, "database configuration changed"};
-      if (outlived(*idle, now)) return {idle, "server lifetime over"};
+      if (idle->close_needed) return {idle, PoolerError::database_changed};
+      if (outlived(*idle, now)) return {idle, PoolerError::server_lifetime_over};
     }
   }
   return {};

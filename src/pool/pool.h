@@ -15,6 +15,7 @@
 
 #include "base/ids.h"
 #include "base/list.h"
+#include "base/pooler_error.h"
 #include "pool/limits.h"
 #include "pool/seat.h"
 
@@ -103,7 +104,7 @@ struct Opening {
 /// A server whose time is over.
 struct Expired {
   ServerSeat* seat = nullptr;
-  std::string_view why;
+  PoolerError why = PoolerError::connect_timeout;
 
   explicit operator bool() const noexcept { return seat != nullptr; }
 };

@@ -1,5 +1,6 @@
 #include "protocol/startup.h"
 
+#include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/reader.h"
 
@@ -36,7 +37,7 @@ Result<StartupPacket> parse_request(std::uint16_t minor, Reader reader) {
 
 Result<StartupPacket> parse_parameters(Startup startup, Reader reader) {
   const auto no_terminator = [] {
-    return violation("invalid startup packet layout: expected terminator as last byte");
+    return error_of(PoolerError::no_terminator);
   };
   for (;;) {
     const Bytes name = reader.cstring();
@@ -76,11 +77,7 @@ std::vector<std::string> words_of(Bytes value) {
   return words;
 }
 
-Error unsupported_options() {
-  return Error(
-      "22023",
-      "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed");
-}
+Error unsupported_options() { return error_of(PoolerError::unsupported_options); }
 
 }  // namespace
 
@@ -110,7 +107,7 @@ Result<StartupPacket> parse_startup(Bytes packet) {
   startup.major = reader.u16();
   startup.minor = reader.u16();
   if (startup.major == kRequestMajor) return parse_request(startup.minor, reader);
-  if (startup.major == 2) return Error("0A000", "old V2 protocol not supported");
+  if (startup.major == 2) return error_of(PoolerError::protocol_2);
   if (startup.major != 3) {
     return Error("0A000",
                  concat({"unsupported frontend protocol ", std::to_string(startup.major), ".",

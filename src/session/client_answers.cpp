@@ -1,5 +1,6 @@
 // What comes back: what it means for the transaction, the settings, the marks; when a unit is done, and when it
 // runs again elsewhere.
+#include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/error_fields.h"
 #include "protocol/writer.h"
@@ -121,7 +122,7 @@ void ClientSession::on_ready(ServerSession& server, char status) {
     if (tracks()) unit_answered(server, status);
     status_ = status;
     if (status != 'I' && pool_->mode == config::PoolMode::statement) {
-      return close(Error("08P01", "transaction blocks not allowed in statement pooling mode"));
+      return close(error_of(PoolerError::transaction_in_statement_mode));
     }
   }
   tell_restored();
@@ -308,7 +309,7 @@ void ClientSession::leave_server() {
 void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
   if (state_ == ClientState::closed) return;
   if (&server == home_) home_ = nullptr;
-  if (&server != server_) return close(Error("08P01", "server conn crashed?"));
+  if (&server != server_) return close(error_of(PoolerError::server_crashed));
   if (replication_) {
     server_ = nullptr;
     return replication_server_lost();
@@ -334,7 +335,7 @@ void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
     return hub_.wants_turn(*this);
   }
   in_flight_ = 0;
-  close(Error("08P01", "server conn crashed?"));
+  close(error_of(PoolerError::server_crashed));
 }
 
 }  // namespace pgweir::session

@@ -9,6 +9,7 @@
 #include "session/client_session.h"
 #include "session/deallocate.h"
 #include "session/server_session.h"
+#include "session/shown_sqlstate.h"
 
 namespace pgweir::session {
 
@@ -267,7 +268,8 @@ void ClientSession::cancel_waiting() {
 void ClientSession::refuse_unit() {
   skip_ = Skip::unit;
   scratch_.clear();
-  protocol::append_error(scratch_, "ERROR", "57014", "canceling statement due to user request");
+  const Error why("57014", "canceling statement due to user request");
+  protocol::append_error(scratch_, "ERROR", shown_sqlstate(hub_.settings(), why), why.text());
   deliver(scratch_);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/framer.h"
 #include "protocol/message.h"
@@ -89,7 +90,7 @@ void ClientSession::start(const protocol::Startup& startup) {
     transport_->send(scratch_);
   }
   const std::string* user = startup.find("user");
-  if (!user || user->empty()) return close(Error("08P01", "no username supplied"));
+  if (!user || user->empty()) return close(error_of(PoolerError::no_user_name));
   user_ = *user;
   const std::string* database = startup.find("database");
   database_ = database && !database->empty() ? *database : user_;
@@ -107,12 +108,12 @@ void ClientSession::start(const protocol::Startup& startup) {
       if (!options) return close(options.error());
       for (const auto& [option, setting] : *options) {
         if (!take_parameter(option, setting)) {
-          return close(Error("08P01", concat({"unsupported startup parameter in options: ", option})));
+          return close(error_of(PoolerError::unsupported_option, option));
         }
         if (state_ == ClientState::closed) return;
       }
     } else if (!take_parameter(name, value)) {
-      return close(Error("08P01", concat({"unsupported startup parameter: ", name})));
+      return close(error_of(PoolerError::unsupported_parameter, name));
     }
     if (state_ == ClientState::closed) return;
   }
@@ -222,9 +223,7 @@ void ClientSession::step(const auth::Step& step) {
 }
 
 void ClientSession::authenticated() {
-  if (!admission_->refusal.empty()) {
-    return close(Error(admission_->refusal_sqlstate.empty() ? "08P01" : admission_->refusal_sqlstate, admission_->refusal));
-  }
+  if (admission_->refusal) return close(Error(*admission_->refusal));
   const bool console = admission_->console;
   pool_ = admission_->pool;
   auth::Credentials credentials = login_->credentials();
@@ -240,7 +239,7 @@ void ClientSession::authenticated() {
     return welcome();
   }
   console_ = hub_.console(*this);
-  if (!console_) return close(Error("08P01", "not allowed"));
+  if (!console_) return close(error_of(PoolerError::console_not_allowed));
   enter(ClientEvent::console_opened);
   scratch_.clear();
   protocol::append_auth_ok(scratch_);

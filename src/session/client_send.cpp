@@ -1,6 +1,7 @@
 // Messages towards the server that is bound: names of statements are translated, what was sent is remembered.
 #include <utility>
 
+#include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/extended.h"
 #include "protocol/framer.h"
@@ -11,6 +12,7 @@
 #include "session/deallocate.h"
 #include "session/server_session.h"
 #include "session/setting_value.h"
+#include "session/shown_sqlstate.h"
 
 namespace pgweir::session {
 
@@ -210,7 +212,7 @@ void ClientSession::begin_long_message(char type, std::uint64_t size) {
     drop_left_ = size;
     return;
   }
-  if (type == kQuery && hub_.settings().disable_pqexec) return close(Error("08P01", "PQexec disallowed"));
+  if (type == kQuery && hub_.settings().disable_pqexec) return close(error_of(PoolerError::simple_query_disallowed));
   pass_left_ = size;
   if (type == kCopyData) return;
   note_opaque();
@@ -288,7 +290,7 @@ void ClientSession::send_message(char type, Bytes message) {
 }
 
 void ClientSession::send_query(Bytes message) {
-  if (hub_.settings().disable_pqexec) return close(Error("08P01", "PQexec disallowed"));
+  if (hub_.settings().disable_pqexec) return close(error_of(PoolerError::simple_query_disallowed));
   const bool looked_at = translates();
   const Bytes text = looked_at ? protocol::Reader(message.substr(protocol::kHeaderSize)).cstring() : Bytes();
   if (tracks() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text), text);
@@ -319,7 +321,7 @@ void ClientSession::open_unit() {
 
 void ClientSession::send_parse(Bytes message) {
   const auto parse = protocol::parse_parse(message.substr(protocol::kHeaderSize));
-  if (!parse) return protocol_violation("broken Parse packet");
+  if (!parse) return close(error_of(PoolerError::broken_parse));
   ++pool_->counters.client_parse_count;
   open_unit();
   if (!translates()) {
@@ -327,7 +329,7 @@ void ClientSession::send_parse(Bytes message) {
     return server_->expect(Answer::parse);
   }
   if (!parse->name.empty() && statements_.count(parse->name) != 0) {
-    return send_failing(concat({"42P05prepared statement \"", parse->name, "\" already exists"}));
+    return send_failing(error_of(PoolerError::statement_name_in_use, parse->name));
   }
   StatementRef statement = parsed(*parse);
   if (tracks()) judge(*statement);
@@ -372,20 +374,20 @@ void ClientSession::send_deallocating(const protocol::Parse& parse, const std::s
 }
 
 /// Lets the server fail where only we know the reason, so that the transaction fails with it: a Bind of what does not exist.
-void ClientSession::send_failing(std::string sqlstate_and_text) {
+void ClientSession::send_failing(const Error& why) {
   unit_open_ = true;
   scratch_.clear();
   protocol::append_bind(scratch_, "", "pgweir_none");
   server_->send(scratch_);
-  expect(Answer::bind, Fate::replace, nullptr, std::move(sqlstate_and_text));
+  expect(Answer::bind, Fate::replace, nullptr, concat({shown_sqlstate(hub_.settings(), why), why.text()}));
 }
 
 /// Prepares the statement that the client calls `name`, if need be; null: the failure is on its way.
 StatementRef ClientSession::statement_there(Bytes name) {
   StatementRef statement = find_statement(name);
   if (!statement) {
-    send_failing(name.empty() ? std::string("26000unnamed prepared statement does not exist")
-                              : concat({"26000prepared statement \"", name, "\" does not exist"}));
+    send_failing(name.empty() ? Error("26000", "unnamed prepared statement does not exist")
+                              : error_of(PoolerError::unknown_statement, name));
     return nullptr;
   }
   server_->prepare(statement, name.empty());

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "protocol/writer.h"
 #include "session/server_session.h"
+#include "session/shown_sqlstate.h"
 
 namespace pgweir::session {
 namespace {
@@ -167,7 +168,7 @@ void ClientSession::on_closed(const Error& why) noexcept { end(why); }
 
 void ClientSession::send_fatal(const Error& why) {
   scratch_.clear();
-  protocol::append_error(scratch_, "FATAL", why.sqlstate().empty() ? Bytes("08P01") : Bytes(why.sqlstate()), why.text());
+  protocol::append_error(scratch_, "FATAL", shown_sqlstate(hub_.settings(), why), why.text());
   transport_->send(scratch_);
 }
 
@@ -180,7 +181,7 @@ void ClientSession::tell(std::string_view notice) {
 
 void ClientSession::close(const Error& why) {
   if (state_ == ClientState::closed) return;
-  if (hub_.settings().log_pooler_errors) hub_.log().warning(concat({"pooler error: ", why.text()}));
+  if (hub_.settings().log_pooler_errors) hub_.log().warning(concat({hub_.log_name(*this), "pooler error: ", why.text()}));
   // In the middle of a message of the server's the client could not read ours.
   if (!answer_cut_) send_fatal(why);
   end(why);

@@ -254,7 +254,7 @@ class ClientSession final : public io::TransportUser {
   void open_unit();
   void send_parse(Bytes message);
   void send_deallocating(const protocol::Parse& parse, const std::string& name, const StatementRef& statement);
-  void send_failing(std::string sqlstate_and_text);
+  void send_failing(const Error& why);
   StatementRef statement_there(Bytes name);
   void send_bind(Bytes message);
   void send_describe(Bytes message);

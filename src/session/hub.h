@@ -110,8 +110,7 @@ struct Admission {
   auth::Secret secret;                      ///< when user_known
   std::string stranger_text;                ///< what one who is unknown or rejected is told; empty: the usual text
   /// Said after the exchange, so that a stranger learns nothing: no such database, limits, not allowed.
-  std::string refusal;
-  std::string refusal_sqlstate;
+  std::optional<Error> refusal;
 };
 
 /// Rows of an answer to a question of our own; nullopt is NULL.
@@ -132,6 +131,9 @@ class Hub {
  public:
   virtual Time now() const noexcept = 0;
   virtual Log& log() noexcept = 0;
+  /// "C-0x1f: shop/web@10.1.2.3:4711 ": what stands before a line about it in the log.
+  virtual std::string log_name(const ClientSession& client) const = 0;
+  virtual std::string log_name(const ServerSession& server) const = 0;
   virtual Random& random() noexcept = 0;
   virtual const config::Settings& settings() const noexcept = 0;
   virtual const auth::LoginContext& login_context() noexcept = 0;

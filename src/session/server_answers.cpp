@@ -250,7 +250,7 @@ bool ServerSession::on_completion(char type, Bytes body) {
 
 bool ServerSession::on_error(Bytes message) {
   const protocol::ErrorFields fields = protocol::parse_error(message.substr(protocol::kHeaderSize));
-  Error error(std::string(fields.sqlstate), std::string(fields.message));
+  Error error = Error::of_server(std::string(fields.sqlstate), std::string(fields.message));
   if (fields.ends_connection()) last_words_ = error;
   copying_in_ = false;
   if (owed_.empty()) {  // Between units only a FATAL comes: shutdown, idle-session timeouts.

@@ -1,6 +1,7 @@
 #include "session/server_session.h"
 
 #include "auth/ip.h"
+#include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/error_fields.h"
 #include "protocol/message.h"
@@ -86,8 +87,8 @@ void ServerSession::on_login_message(char type, Bytes body) {
     }
     case backend::kErrorResponse: {
       const ErrorFields fields = parse_error(body);
-      hub_.log().warning(concat({"server login failed: ", fields.severity, " ", fields.message}));
-      return close(Error(std::string(fields.sqlstate), std::string(fields.message)));
+      hub_.log().warning(concat({hub_.log_name(*this), "server login failed: ", fields.severity, " ", fields.message}));
+      return close(Error::of_server(std::string(fields.sqlstate), std::string(fields.message)));
     }
     case backend::kReadyForQuery:
       login_.reset();
@@ -127,7 +128,7 @@ void ServerSession::errand_done(Errand errand) {
       enter(ServerEvent::identified);
       return became_idle();
     case Errand::connect_query:
-      if (errand_error_) hub_.log().warning(concat({"connect_query failed: ", errand_error_->text()}));
+      if (errand_error_) hub_.log().warning(concat({hub_.log_name(*this), "connect_query failed: ", errand_error_->text()}));
       enter(ServerEvent::identified);
       return became_idle();
     case Errand::check:
@@ -272,8 +273,8 @@ void ServerSession::on_drained() noexcept {
 }
 
 void ServerSession::lose_protocol(std::string_view what) {
-  hub_.log().warning(concat({"server connection ", std::to_string(id_.value), " broke the protocol: ", what}));
-  close(Error("08P01", "server conn crashed?"));
+  hub_.log().warning(concat({hub_.log_name(*this), "broke the protocol: ", what}));
+  close(error_of(PoolerError::server_crashed));
 }
 
 void ServerSession::expect(Owed&& owed) {

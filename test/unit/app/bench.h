@@ -1,4 +1,4 @@
-// One pooler among fakes, and the words that clients and servers say to it.
+// A whole Pooler in the world of fakes.h, and the few things that tests do with it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -9,9 +9,44 @@
 #include <vector>
 
 #include "fakes.h"
+#include "protocol/error_fields.h"
+#include "protocol/framer.h"
+#include "protocol/message.h"
 #include "protocol/writer.h"
 
 namespace pgweir::test {
+
+/// An error or a notice, as a client is told of it.
+struct Said {
+  std::string severity;
+  std::string sqlstate;
+  std::string text;
+};
+/// The last message of this type among what the pooler has sent; empty when there is none.
+inline Said last_said(const Wire& wire, char type) {
+  Said said;
+  Bytes rest = wire.sent;
+  while (const auto size = protocol::peek_wire_size(rest)) {
+    if (*size < protocol::kHeaderSize || *size > rest.size()) break;
+    if (rest[0] == type) {
+      const protocol::ErrorFields fields =
+          protocol::parse_error(rest.substr(protocol::kHeaderSize, *size - protocol::kHeaderSize));
+      said = {std::string(fields.severity), std::string(fields.sqlstate),
+              std::string(fields.message)};
+    }
+    rest.remove_prefix(*size);
+  }
+  return said;
+}
+/// "FATAL 53300 no more connections allowed (max_client_conn)"; empty when there was no error.
+inline std::string error_on(const Wire& wire) {
+  const Said said = last_said(wire, protocol::backend::kErrorResponse);
+  return said.severity.empty() ? std::string()
+                               : concat({said.severity, " ", said.sqlstate, " ", said.text});
+}
+inline std::string notice_on(const Wire& wire) {
+  return last_said(wire, protocol::backend::kNoticeResponse).text;
+}
 
 inline constexpr std::string_view kIni =
     "[databases]\n"
@@ -49,6 +84,10 @@ struct Bench {
     clock.at += time;
     turn();
   }
+  /// In steps as small as those in which time-outs of clients are looked for.
+  void pass_slowly(Duration time) {
+    for (Duration passed{}; passed < time; passed += 250ms) pass(250ms);
+  }
   using Parameters = std::vector<std::pair<std::string, std::string>>;
   std::shared_ptr<Wire> client(std::string_view database, std::string_view user,
                                std::int64_t uid = -1, const Parameters& more = {}) {
@@ -60,6 +99,12 @@ struct Bench {
     wire->say(packet);
     turn();
     return wire;
+  }
+  /// Another file, as RELOAD reads it.
+  void reload(std::string text) {
+    files.files["p.ini"] = std::move(text);
+    pooler.request_reload();
+    turn();
   }
   /// Lets the newest connection to a node in.
   std::shared_ptr<Wire> server_logs_in() {

@@ -1,7 +1,6 @@
 #include "app/pooler.h"
 
 #include <catch2/catch.hpp>
-#include <optional>
 
 #include "bench.h"
 

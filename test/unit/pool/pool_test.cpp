@@ -318,7 +318,7 @@ TEST_CASE("a login that takes longer than server_connect_timeout expires", "[poo
   CHECK_FALSE(b.pool.next_expired(b.now + 14s));
   const Expired expired = b.pool.next_expired(b.now + 15s);
   REQUIRE(expired.seat == &seat);
-  CHECK(expired.why == "connect timeout");
+  CHECK(expired.why == PoolerError::connect_timeout);
 }
 
 TEST_CASE("an idle server expires, but min_pool_size of them stay", "[pool]") {
@@ -343,7 +343,7 @@ TEST_CASE("servers of the same age are not all closed at once when their lifetim
   b.now += 3600s;
   const Expired expired = b.pool.next_expired(b.now);
   REQUIRE(expired.seat == &first);
-  CHECK(expired.why == "server lifetime over");
+  CHECK(expired.why == PoolerError::server_lifetime_over);
   b.pool.closed(first);
   CHECK_FALSE(b.pool.next_expired(b.now));
   CHECK(b.pool.next_deadline(b.now) == b.now + 1800s);
