@@ -60,7 +60,7 @@ SocketTransport::~SocketTransport() {
 
 void SocketTransport::connect(std::vector<SocketAddress> candidates) noexcept {
   ENSURE(state_ == SocketState::resolving);
-  candidates_.assign(candidates.begin(), candidates.end());
+  candidates_.assign(candidates.rbegin(), candidates.rend());
   if (candidates_.empty()) {
     fail(Error(concat({"resolve ", peer_.host, ": no address"})));
     return;
@@ -74,8 +74,8 @@ void SocketTransport::fail(Error why) noexcept { end_with_notice(std::move(why))
 void SocketTransport::try_next_address() noexcept {
   int error = 0;
   while (!candidates_.empty()) {
-    const SocketAddress address = candidates_.front();
-    candidates_.pop_front();
+    const SocketAddress address = candidates_.back();
+    candidates_.pop_back();
     release_socket();
     socket_ = Fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket_) {
@@ -113,7 +113,8 @@ void SocketTransport::finish_connecting() noexcept {
     }
     return;
   }
-  candidates_ = {};
+  candidates_.clear();
+  candidates_.shrink_to_fit();
   enter(SocketState::open);
   watch();
   user_->on_connected();

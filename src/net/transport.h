@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -110,7 +109,7 @@ class SocketTransport final : public io::Transport, public LoopUser {
   io::Address peer_;
   std::optional<io::Address> local_;
   std::int64_t peer_uid_ = -1;
-  std::deque<SocketAddress> candidates_;
+  std::vector<SocketAddress> candidates_;  ///< not tried yet, the next one at the back
   std::optional<Error> why_;
 };
 

@@ -95,7 +95,7 @@ void ClientSession::start(const protocol::Startup& startup) {
   const std::string* database = startup.find("database");
   database_ = database && !database->empty() ? *database : user_;
   if (!ask_for_replication(startup)) return;
-  admission_ = hub_.admit(*this, database_, user_, transport_->peer_uid());
+  admission_ = std::make_unique<Admission>(hub_.admit(*this, database_, user_, transport_->peer_uid()));
   for (const auto& [name, value] : startup.parameters) {
     if (name == "user" || name == "database" || name == "replication") continue;
     if (name == "options") {

@@ -391,7 +391,7 @@ class ClientSession final : public io::TransportUser {
   std::unique_ptr<auth::ClientLogin> login_;
   std::unique_ptr<Console> console_;
   std::unique_ptr<ReplicationLink> replication_;  ///< replication connections only
-  std::optional<Admission> admission_;
+  std::unique_ptr<Admission> admission_;  ///< until the login has ended
   std::string user_;
   std::string database_;
   std::string end_reason_;
