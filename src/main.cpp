@@ -296,6 +296,7 @@ int run(int argc, char** argv) {
   options.push_back({nullptr, 0, nullptr, 0});
   if (argc > 1 && std::string_view(argv[1]) == "classify") return classify(argc - 2, argv + 2);
   Arguments arguments;
+  opterr = 0;  // We say it ourselves, once.
   for (int letter = 0;
        (letter = getopt_long(argc, argv, letters.c_str(), options.data(), nullptr)) != -1;) {
     switch (letter) {
@@ -324,7 +325,9 @@ int run(int argc, char** argv) {
             "requests "
             "on");
       default:
-        return complain("unknown option");
+        if (optopt == 'u') return complain("-u needs the name of a user");
+        if (optopt != 0) return complain(concat({"unknown option: -", std::string(1, static_cast<char>(optopt))}));
+        return complain(concat({"unknown option: ", argv[optind - 1]}));
     }
   }
   if (optind == argc) return complain("no configuration file specified");

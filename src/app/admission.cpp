@@ -224,6 +224,7 @@ session::Admission Pooler::Impl::let_in(Client& client, session::Admission answe
   if (shutting_down_ && !may_still_come_in(client))
     return refuse(PoolerError::pooler_shutting_down);
   // A stranger gets his refusal for the wrong password, and no pool or database is made for him.
+  if (!answer.user_known) log().log(concat({name_of(client), "no such user: ", entrance.user}));
   if (!answer.user_known || answer.method == auth::Method::reject)
     return refuse(PoolerError::wrong_password);
   const bool judged_outside = answer.method == auth::Method::pam || answer.method == auth::Method::ldap;

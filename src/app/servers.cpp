@@ -237,6 +237,7 @@ void Pooler::Impl::logged_in_server(Server& server) {
   PoolEntry& pool = server.pool;
   server.ever_idle = true;
   server.subpool->backoff.clear();
+  server.subpool->refused = false;
   pool.last_failure.reset();
   pool.node_refused = false;
   const bool primary = !pool.database.cluster || server.subpool->side == pool::Side::primary;
@@ -264,6 +265,7 @@ void Pooler::Impl::log_new_connection(const Server& server) {
 void Pooler::Impl::note_failed_login(Server& server, pool::Subpool& subpool, bool said_no) {
   PoolEntry& pool = server.pool;
   const Duration retry = settings_->server_login_retry;
+  subpool.refused = said_no;
   if (pool.database.cluster) {
     pool.database.cluster->connect_failed(server.node.id);
     lower(now());  // The monitor asks that node in the next turn.

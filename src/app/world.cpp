@@ -317,7 +317,11 @@ std::vector<admin::NodeRow> ConsoleWorld::nodes() const {
         row.sv_active += static_cast<int>(subpool->count(pool::Place::active));
         row.sv_idle += static_cast<int>(subpool->count(pool::Place::idle));
         row.sv_login += static_cast<int>(subpool->count(pool::Place::login));
-        if (subpool->failing(impl_.now()) && row.health == "ok") row.health = "failing";
+        if (!subpool->failing(impl_.now()) || row.health != "ok") continue;
+        if (!subpool->refused)
+          row.health = "failing";
+        else if (row.reason.empty())
+          row.reason = concat({"refuses the login of user \"", pool->context.user, "\""});
       }
       row.outstanding = static_cast<int>(node->outstanding);
       rows.push_back(std::move(row));

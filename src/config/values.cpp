@@ -306,6 +306,8 @@ Result<std::vector<HostPort>> parse_hosts(std::string_view text, int port) {
       if (has_port) port_text = item.substr(colon);
     }
     if (host.host.empty()) return Error("expected a host between the commas");
+    if (!host.is_unix() && host.host.find_first_of(" \t") != std::string::npos)
+      return Error(concat({"a blank in \"", host.host, "\": expected hosts separated by commas"}));
     host.port = port;
     if (!port_text.empty()) {
       Result<int> parsed = parse_value<int>(port_text.substr(1), {1, 65535});

@@ -279,7 +279,7 @@ void Monitor::log_failure(const Watched& watched, const Error& why, bool was_ref
     if (!std::exchange(refusal_logged_, true)) {
       deps_.log.warning(concat({"the monitor can't log in to node ", watched.node.name, " as \"",
                                 login_.user, "\": ", why.text(),
-                                "; a node that it can't ask serves no reads, and all of its "
+                                "; monitor_user and monitor_password say who logs in; a node that it can't ask serves no reads, and all of its "
                                 "cluster's go to the primary while it "
                                 "can't ask that"}));
     }

@@ -37,6 +37,8 @@ Error connection_error(PGconn* connection) {
       return Error(code, one_line(text));
     }
   }
+  // The server asked for a password and libpq had none: as good as a refusal, and never sent as one.
+  if (connection && PQconnectionNeedsPassword(connection)) return Error("28P01", one_line(text));
   return Error(one_line(text));
 }
 

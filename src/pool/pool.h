@@ -65,6 +65,8 @@ class Subpool {
   std::uint32_t waiting() const noexcept { return waiting_; }
   /// Nothing can be had here for now: the last attempts failed and no server is left.
   bool failing(Time now) const noexcept { return live() == 0 && backoff.blocked(now); }
+  /// The last login was refused by the node itself: it is this pool's user that can't come in, not the node that fails.
+  bool refused = false;
   /// One of the three shared limits is reached (not the pool's own size): an idle server of another
   /// pool could make room.
   bool crowded() const noexcept {

@@ -104,7 +104,11 @@ def test_version_and_help():
 def test_no_file_is_an_error():
     done = run_program()
     assert done.returncode == 1 and "no configuration file specified" in done.stdout + done.stderr
-    assert run_program("--no-such-option").returncode == 1
+    for arguments, complaint in ((("--no-such-option",), "unknown option: --no-such-option"), (("-Z",), "unknown option: -Z"),
+                                 (("-qZ",), "unknown option: -Z"), (("-u",), "-u needs the name of a user"),
+                                 (("--user",), "-u needs the name of a user")):
+        done = run_program(*arguments)
+        assert done.returncode == 1 and done.stderr.splitlines() == [f"pgweir: {complaint}", 'Try "pgweir --help".'], done
 
 
 def test_a_pidfile_and_a_logfile_are_kept(cluster, db):

@@ -313,3 +313,40 @@ TEST_CASE("default_pool_size, pool_size of the database and of the user, the nea
   CHECK(open("wide", "web") == 2);
   CHECK(open("wide", "wider") == 3);
 }
+
+// --- what a person sees
+
+TEST_CASE("SHOW NODES tells a node that fails from one that refuses one user", "[limits]") {
+  Bench b;
+  auto own = b.client("pgbouncer", "pgbouncer", 501);
+  const auto nodes = [&] {
+    own->take();
+    b.ask(*own, "SHOW NODES");
+    return own->sent;
+  };
+  auto web = b.client("shop", "web");
+  b.refuse(*b.dialer.dialled.back(), "28P01", "password authentication failed for user \"web\"");
+  CHECK(nodes().find("refuses the login of user \"web\"") != std::string::npos);
+  CHECK(nodes().find("failing") == std::string::npos);
+  b.pass(15s);
+  auto again = b.client("shop", "web");
+  b.dialer.dialled.back()->hang_up("connect to 10.0.0.9:5432: Connection refused");
+  b.turn();
+  CHECK(nodes().find("failing") != std::string::npos);
+}
+
+TEST_CASE("the log says when the user of a failed login is not known", "[limits]") {
+  Bench b("auth_file = users.txt\n");
+  b.files.files["users.txt"] = "\"web\" \"secret\"\n";
+  b.reload(std::string(kIni) + "auth_file = users.txt\nauth_type = md5\n");
+  for (const std::string user : {"web", "stranger"}) {
+    auto wire = b.client("shop", user);
+    std::string answer;
+    protocol::append_password(answer, "md5" + std::string(32, '0'));
+    wire->say(answer);
+    b.turn();
+    CHECK(error_on(*wire) == "FATAL 28P01 password authentication failed");
+  }
+  CHECK(b.log.has("shop/stranger@10.0.0.1:4711 no such user: stranger"));
+  CHECK_FALSE(b.log.has("no such user: web"));
+}

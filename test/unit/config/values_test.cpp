@@ -93,8 +93,10 @@ TEST_CASE("hosts come with or without a port, in brackets when they are IPv6", "
   CHECK((*hosts)[0].text() == "h1:5433");
   CHECK((*hosts)[5].is_unix());
   for (const char* bad :
-       {"", "h1,", ",h1", "h1:", "h1:x", "h1:0", "h1:65536", "[::1", "[::1]x", ":5432"}) {
+       {"", "h1,", ",h1", "h1:", "h1:x", "h1:0", "h1:65536", "[::1", "[::1]x", ":5432", "a b", "a:5432 b:5433"}) {
     INFO(bad);
     CHECK_FALSE(parse_hosts(bad, 5432));
   }
+  CHECK(parse_hosts("a b", 5432).error().text() == "a blank in \"a b\": expected hosts separated by commas");
+  CHECK(parse_hosts("/my sockets", 5432)->front().host == "/my sockets");
 }

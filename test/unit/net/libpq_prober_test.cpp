@@ -47,6 +47,10 @@ struct ToyPostgres final : io::Acceptor, io::TransportUser {
         transport->send("N");
       } else {
         started = true;
+        if (wants_password) {
+          transport->send(message('R', std::string("\0\0\0\3", 4)));
+          return true;
+        }
         transport->send(refusal.empty()
                             ? message('R', std::string(4, '\0')) + message('Z', "I")
                             : message('E', std::string("SFATAL\0VFATAL\0C28P01\0M", 22) + refusal +
@@ -86,6 +90,7 @@ struct ToyPostgres final : io::Acceptor, io::TransportUser {
   std::unique_ptr<io::Transport> transport;
   std::string pending;
   std::string refusal;
+  bool wants_password = false;
   bool started = false;
   int logins = 0;
   std::vector<std::string> questions;
@@ -155,6 +160,19 @@ TEST_CASE("a refused login carries the node's SQLSTATE and words", "[net]") {
   REQUIRE(asker.words[0].find("FATAL:  password authentication failed for user \"u\"") !=
           std::string::npos);
   REQUIRE(asker.words[0].find("LOCATION") == std::string::npos);
+}
+
+TEST_CASE("a login that lacks the password which the node asks for counts as refused", "[net]") {
+  World world;
+  ToyPostgres postgres(world);
+  postgres.wants_password = true;
+  LibpqProber prober(world.loop, world.resolver);
+  Asker asker;
+  auto probe = prober.probe({.host = "127.0.0.1", .port = postgres.port}, {"u", "", "d"}, asker);
+  probe->ask(1, "one", in_seconds(world, 5));
+  REQUIRE(world.until([&] { return asker.words.size() == 1; }));
+  REQUIRE(asker.words[0].rfind("error 28P01 ", 0) == 0);
+  REQUIRE(asker.words[0].find("no password supplied") != std::string::npos);
 }
 
 TEST_CASE("nobody there is an error, never from within ask", "[net]") {
