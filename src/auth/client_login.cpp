@@ -269,8 +269,8 @@ Step ClientLogin::accept(std::string send) {
 }
 
 Step ClientLogin::refuse(PoolerError why) {
-  state_ = State::ended;
-  return {.state = Step::State::refused, .send = {}, .why = error_of(why)};
+  const Error error = error_of(why);
+  return refuse(error.sqlstate(), error.text());
 }
 
 Step ClientLogin::refuse(std::string_view sqlstate, std::string_view text) {

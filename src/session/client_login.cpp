@@ -143,7 +143,7 @@ void ClientSession::begin_login() {
 
 void ClientSession::admitted(Admission admission) {
   if (state_ != ClientState::authenticating || login_) return;
-  admission_ = std::move(admission);
+  admission_ = std::make_unique<Admission>(std::move(admission));
   begin_login();
   work();  // A client may have sent its answer ahead.
   regulate();
@@ -151,7 +151,7 @@ void ClientSession::admitted(Admission admission) {
 
 void ClientSession::password_judged(const Status& verdict, Admission admission) {
   if (state_ != ClientState::authenticating || !login_) return;
-  if (verdict) admission_ = std::move(admission);
+  if (verdict) admission_ = std::make_unique<Admission>(std::move(admission));
   step(login_->on_verdict(verdict));
   work();
   regulate();
