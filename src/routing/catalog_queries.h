@@ -65,7 +65,8 @@ domain AS MATERIALIZED (
          CASE p.polcmd WHEN '*' THEN 15 WHEN 'r' THEN 13 WHEN 'a' THEN 2 WHEN 'w' THEN 4 ELSE 8 END AS uses
     FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relrowsecurity
 ), atomic AS MATERIALIZED (
-  SELECT oid, prosqlbody::text AS tree, CASE WHEN prosqlbody::text ~ ':commandType [2-5] ' THEN 15 ELSE 1 END AS uses
+  SELECT oid, prosqlbody::text AS tree, CASE WHEN prosqlbody::text ~ ':commandType [245] ' THEN 15
+              WHEN prosqlbody::text ~ ':commandType 3 ' THEN CASE WHEN prosqlbody::text ~ ':commandType 1 ' THEN 3 ELSE 2 END ELSE 1 END AS uses
     FROM pg_proc WHERE prosqlbody IS NOT NULL AND pronamespace <> 'pg_catalog'::regnamespace
 ), called AS MATERIALIZED (
   SELECT DISTINCT class, relation, uses, split_part(piece, ' ', 1)::oid AS oid
