@@ -41,6 +41,8 @@ constexpr Command kCommands[] = {
      .differs = "It is refused. It hands all sockets to a new process that was started with `-R`; `so_reuseport` and `[peers]` restart without a failed query instead.", .run = refuse_fds},
     {.words = "SHOW NODES", .columns = kNodeColumns, .doc = "One row for each node of each database that is in use: role, LSN, lag now and over minutes, connections, and why it gets no reads.", .of_pgbouncer = false, .run = show_nodes},
     {.words = "SHOW ROUTING", .columns = kRoutingColumns, .doc = "Units by database, where they went, and why.", .of_pgbouncer = false, .run = show_routing},
+    {.words = "SHOW TABLES", .columns = kTableColumns, .doc = "The last known write of each table of each database that is split, the newest first (at most 1,000 of each): the LSN that a replica must have replayed to be read, or pending until it is asked for. Table `*` concerns all.", .of_pgbouncer = false, .run = show_tables},
+    {.words = "SHOW DEPENDENCIES", .arguments = "<table>", .columns = kDependencyColumns, .doc = "For each way of using that table: the tables that are read and written in the end, through views, triggers, rules, cascades, partitions and functions (`*`: all), and what sends it to the primary.", .of_pgbouncer = false, .run = show_dependencies},
     {.words = "SHOW PGWEIR", .columns = kKeyValueColumns, .doc = "pgweir's own version and state.", .of_pgbouncer = false, .run = show_pgweir},
     {.words = "EXPLAIN ROUTE", .arguments = "<sql>", .columns = kExplainColumns, .doc = "Where that statement would go now in each database that is split, and why.", .of_pgbouncer = false, .run = explain_route},
     {.words = "SHOW CLIENT_ENCODING", .columns = kClientEncodingColumns, .run = show_fixed},

@@ -366,11 +366,34 @@ Result<Answer> explain_route(const Call& call) {
   std::vector<Row> rows;
   for (const ExplainRow& row : call.world.explain_route(call.argument)) {
     rows.push_back(row_of(row.database, row.target, row.node, row.reason, row.statement_class,
-                          row.tables_read, row.tables_written, row.functions));
+                          row.tables_read, row.tables_written, row.functions, row.because,
+                          row.read_deep, row.written_deep));
   }
   Answer answer = rows_only(std::move(rows));
   answer.tag = "EXPLAIN";
   return answer;
+}
+
+Result<Answer> show_tables(const Call& call) {
+  std::vector<Row> rows;
+  for (const TableRow& row : call.world.tables()) {
+    const Cell lsn = row.lsn.empty() ? Cell() : Cell(row.lsn);
+    const std::int64_t age_s = std::chrono::duration_cast<std::chrono::seconds>(row.age).count();
+    rows.push_back(row_of(row.database, row.table, lsn, row.pending ? 1 : 0, age_s));
+  }
+  return rows_only(std::move(rows));
+}
+
+Result<Answer> show_dependencies(const Call& call) {
+  if (call.argument.empty()) return Error("42601", "SHOW DEPENDENCIES needs a table");
+  std::vector<Row> rows;
+  for (const DependencyRow& row : call.world.dependencies(call.argument))
+    rows.push_back(row_of(row.database, row.action, row.reads, row.writes, row.because));
+  if (rows.empty()) {
+    return Error("42P01",
+                 concat({"no catalog of a split database has a table \"", call.argument, "\""}));
+  }
+  return rows_only(std::move(rows));
 }
 
 Result<Answer> show_nothing(const Call&) { return rows_only(); }

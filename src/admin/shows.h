@@ -80,7 +80,10 @@ inline constexpr Column kNodeColumns[] = {
     {"sv_idle", kInt4}, {"sv_login", kInt4}, {"outstanding", kInt4}, {"weight", kInt4}, {"reason"}};
 inline constexpr Column kRoutingColumns[] = {{"database"}, {"target"}, {"reason"}, {"units", kInt8}};
 inline constexpr Column kExplainColumns[] = {
-    {"database"}, {"target"}, {"node"}, {"reason"}, {"class"}, {"tables_read"}, {"tables_written"}, {"functions"}};
+    {"database"}, {"target"}, {"node"}, {"reason"}, {"class"}, {"tables_read"}, {"tables_written"}, {"functions"}, {"because"}, {"tables_read_deep"}, {"tables_written_deep"}};
+inline constexpr Column kTableColumns[] = {
+    {"database"}, {"table"}, {"last_write_lsn"}, {"pending", Type::int4}, {"last_write_age_seconds", Type::int8}};
+inline constexpr Column kDependencyColumns[] = {{"database"}, {"action"}, {"reads"}, {"writes"}, {"because"}};
 
 // What drivers ask a fresh connection.
 inline constexpr Column kClientEncodingColumns[] = {{"client_encoding"}};
@@ -112,6 +115,8 @@ Result<Answer> show_nodes(const Call& call);
 Result<Answer> show_routing(const Call& call);
 Result<Answer> show_pgweir(const Call& call);
 Result<Answer> explain_route(const Call& call);
+Result<Answer> show_tables(const Call& call);
+Result<Answer> show_dependencies(const Call& call);
 /// For what can't have rows here: no own DNS, no peer pools.
 Result<Answer> show_nothing(const Call& call);
 

@@ -163,6 +163,27 @@ struct ExplainRow {
   std::string tables_read;
   std::string tables_written;
   std::string functions;
+  std::string because;       // What in the catalog led to the reason.
+  std::string read_deep;     // Through views, partitions, functions; "*": all tables.
+  std::string written_deep;  // Through triggers, rules, cascades, functions.
+};
+
+/// The last known write of a table of a database that is split.
+struct TableRow {
+  std::string database;
+  std::string table;  // "*": all tables, for writes of which nobody knows the tables.
+  std::string lsn;    // Empty while it is pending.
+  bool pending = false;
+  Duration age{};
+};
+
+/// What one way of using a table comes to.
+struct DependencyRow {
+  std::string database;
+  std::string action;
+  std::string reads;
+  std::string writes;
+  std::string because;
 };
 
 enum class Verb : std::uint8_t {
@@ -215,6 +236,9 @@ class World {
   /// What SHOW PGWEIR says: version, uptime, and what else is worth a line.
   virtual std::vector<std::pair<std::string, std::string>> facts() const = 0;
   virtual std::vector<ExplainRow> explain_route(std::string_view sql) const = 0;
+  virtual std::vector<TableRow> tables() const = 0;
+  /// `table` as people write it: with or without a schema, quoted or not.
+  virtual std::vector<DependencyRow> dependencies(std::string_view table) const = 0;
 
   /// Carries out an order, or begins to. Error texts are PgBouncer's (`no such database: X`,
   /// `already suspended/paused`, `pooler is not paused/suspended`, …) and go to the asker as they

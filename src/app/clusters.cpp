@@ -160,6 +160,7 @@ Time Cluster::load_catalogs(Time now) {
     Watched& watched = watched_.find(database)->second;
     if (!watched.loader) continue;
     tell_ddl(*database, watched);
+    if (std::exchange(database->name_unknown, false)) watched.loader->name_unknown();
     next = std::min(next, watched.loader->turn(primary, address, now));
     if (watched.loader->generation() == watched.generation) continue;
     watched.generation = watched.loader->generation();

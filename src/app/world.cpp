@@ -6,6 +6,7 @@
 #include "app/impl.h"
 #include "base/text.h"
 #include "routing/reason.h"
+#include "sql/names.h"
 
 namespace pgweir::app {
 namespace {
@@ -66,6 +67,10 @@ std::string joined(const std::vector<sql::RelationName>& names) {
     text += name.name;
   }
   return text;
+}
+
+std::string joined(bool all, const std::vector<sql::RelationName>& names) {
+  return all ? "*" : joined(names);
 }
 
 std::string joined(const std::vector<sql::FunctionName>& names) {
@@ -259,7 +264,9 @@ admin::Lists ConsoleWorld::lists() const {
 
 std::vector<admin::PeerPoolRow> ConsoleWorld::peer_pools() const { return impl_.peers_.rows(); }
 
-admin::State ConsoleWorld::state() const { return {.paused = impl_.paused_, .suspended = impl_.suspended_}; }
+admin::State ConsoleWorld::state() const {
+  return {.paused = impl_.paused_, .suspended = impl_.suspended_};
+}
 
 std::vector<admin::MemoryRow> ConsoleWorld::memory() const {
   const auto row = [](std::string_view name, std::size_t size, std::size_t used) {
@@ -362,7 +369,8 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
   std::vector<admin::ExplainRow> rows;
   for (const auto& [name, database] : impl_.databases_) {
     if (!database->cluster || !database->classifier || !database->cluster->view()) continue;
-    const auto meaning = database->classifier->classify(sql, {});
+    sql::Trace trace;
+    const auto meaning = database->classifier->explain(sql, {}, trace);
     const routing::ClusterView& view = *database->cluster->view();
     routing::UnitFacts facts;
     facts.cause = meaning->cause;
@@ -394,7 +402,61 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     row.tables_read = joined(meaning->tables_read);
     row.tables_written = joined(meaning->tables_written);
     row.functions = joined(meaning->functions);
+    if (meaning->cause != sql::Cause::none) row.because = std::move(trace.chain);
+    row.read_deep = joined(meaning->reads.all, trace.reads);
+    row.written_deep = joined(meaning->writes.all, trace.writes);
     rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<admin::TableRow> ConsoleWorld::tables() const {
+  constexpr std::size_t kTablesMax = 1000;
+  std::vector<admin::TableRow> rows;
+  for (const auto& [name, database] : impl_.databases_) {
+    if (!database->captures) continue;
+    const auto add = [&, &database_name = name, &entry = *database](
+                         const tokens::TableWrites::LastWrite& write, std::string table) {
+      const tokens::Need need = entry.captures->need(write.ticket);
+      admin::TableRow row{database_name, std::move(table), {}, need.pending != 0, {}};
+      if (!row.pending) row.lsn = tokens::to_string(need.lsn);
+      if (write.at != Time{}) row.age = impl_.now() - write.at;
+      rows.push_back(std::move(row));
+    };
+    add(database->marks->writes.floor(), "*");
+    const auto writes = database->marks->writes.newest(kTablesMax);
+    std::vector<sql::TableKey> keys;
+    for (const auto& write : writes) keys.push_back(write.table);
+    const std::vector<std::string> names = database->snapshot
+                                               ? database->snapshot->names_of(keys)
+                                               : std::vector<std::string>(keys.size());
+    for (std::size_t i = 0; i < writes.size(); ++i)
+      add(writes[i], names[i].empty() ? "(not in the catalog)" : names[i]);
+  }
+  return rows;
+}
+
+std::vector<admin::DependencyRow> ConsoleWorld::dependencies(std::string_view table) const {
+  static constexpr std::pair<std::string_view, sql::Uses> kActions[] = {
+      {"read", sql::use::kRead},
+      {"insert", sql::use::kInsert},
+      {"update", sql::use::kUpdate},
+      {"delete", sql::use::kDelete},
+      {"truncate", sql::use::kTruncate},
+      {"truncate cascade", sql::use::kTruncate | sql::use::kTruncateCascade},
+      {"refresh", sql::use::kRefresh}};
+  const sql::RelationName named = sql::parse_relation_name(table);
+  std::vector<admin::DependencyRow> rows;
+  for (const auto& [name, database] : impl_.databases_) {
+    if (!database->snapshot) continue;
+    for (const auto& [action, uses] : kActions) {
+      sql::Trace trace;
+      sql::Effects effects;
+      effects.trace = &trace;
+      if (!database->snapshot->relation(named.schema, named.name, uses, effects)) break;
+      rows.push_back({name, std::string(action), joined(effects.reads.all, trace.reads),
+                      joined(effects.writes.all, trace.writes), std::move(trace.chain)});
+    }
   }
   return rows;
 }

@@ -13,6 +13,12 @@ namespace {
 /// the primary read its catalog all the time.
 constexpr int kRestPerLoad = 4;
 constexpr Duration kRestMin = std::chrono::milliseconds{50};
+/// The same for loads that a statement with an unknown name asks for: a table that does not exist
+/// would ask for ever.
+constexpr int kRestPerUnknownName = 20;
+constexpr Duration kUnknownRestMin = std::chrono::seconds{1};
+/// Of a snapshot's objects and edges, how many are looked at in one turn: a few milliseconds.
+constexpr std::size_t kWorkPerTurn = 10'000;
 
 }  // namespace
 
@@ -30,9 +36,15 @@ void CatalogLoader::ddl_ended() noexcept {
   ++epoch_;
 }
 
+void CatalogLoader::on_row(std::uint64_t question, const routing::CatalogRow& row) noexcept {
+  if (!loading_ || question != question_ || !rows_read_) return;
+  rows_read_ = builder_->add(row);
+}
+
 void CatalogLoader::on_answer(std::uint64_t question,
                               Result<routing::CatalogRows> answer) noexcept {
-  if (loading_ && question == question_) answer_.emplace(std::move(answer));
+  if (!loading_ || question != question_) return;
+  answer_ = answer ? rows_read_ : Status(answer.error());
 }
 
 Time CatalogLoader::due_at() const noexcept {
@@ -41,21 +53,23 @@ Time CatalogLoader::due_at() const noexcept {
       std::max(not_before_, last_took_at_ + std::max(kRestMin, load_time_ * kRestPerLoad));
   const bool outdated = loaded_epoch_ != epoch_ && ddl_running_ == 0;
   if (outdated || retry_ != Duration::zero()) return rested;
-  return std::max(rested, asked_at_ + options_.refresh);
+  const Time refresh = std::max(rested, asked_at_ + options_.refresh);
+  if (!name_unknown_) return refresh;
+  const Duration rest =
+      std::max({kUnknownRestMin, unknown_rest_, load_time_ * kRestPerUnknownName});
+  return std::min(refresh, last_took_at_ + rest);
 }
 
 Time CatalogLoader::turn(NodeId primary, const io::Address* address, Time now) noexcept {
-  if (answer_) {
-    Result<routing::CatalogRows> rows = std::move(*answer_);
-    answer_.reset();
-    take(std::move(rows), now);
-  }
+  if (answer_ && !build(now)) return now;
   if (!primary || !address || login_.user.empty()) return kNever;
   if (primary != asked_node_) {
     // The snapshot of another primary may hold DDL that this one never saw.
     probe_ = deps_.prober.probe(*address, login_, *this);
     asked_node_ = primary;
     loading_ = false;
+    answer_.reset();
+    builder_.reset();
     retry_ = {};
     not_before_ = last_took_at_ = Time{};
     ++epoch_;
@@ -67,32 +81,57 @@ Time CatalogLoader::turn(NodeId primary, const io::Address* address, Time now) n
   asked_ = loading_ = true;
   asked_at_ = now;
   asked_epoch_ = epoch_;
-  probe_->ask(++question_, concat({routing::kCatalogSession, ";", routing::kCatalogQuery}),
-              now + options_.answer_timeout);
+  asked_for_name_ = std::exchange(name_unknown_, false);
+  builder_ = std::make_unique<routing::CatalogBuilder>();
+  rows_read_ = {};
+  probe_->ask_by_row(++question_, concat({routing::kCatalogSession, ";", routing::kCatalogQuery}),
+                     now + options_.answer_timeout);
   return kNever;
 }
 
-Status CatalogLoader::load(Result<routing::CatalogRows>& rows) {
-  if (!rows) return rows.error();
-  Result<std::shared_ptr<const routing::CatalogView>> built =
-      routing::build_catalog(*rows, snapshots_ + 1);
-  if (!built) return built.error();
-  ++snapshots_;
-  view_ = std::move(*built);
-  return {};
+bool CatalogLoader::build(Time now) {
+  if (*answer_) {
+    for (std::size_t work = 0; work < kWorkPerTurn;) {
+      const std::size_t done = builder_->step();
+      work += done;
+      if (done != 0) continue;
+      const std::shared_ptr<const routing::CatalogView> before = view_;
+      view_ = builder_->take(++snapshots_);
+      if (before) note_unknown_names(*before);
+      take({}, now);
+      return true;
+    }
+    return false;
+  }
+  const Status why = *answer_;
+  take(why, now);
+  return true;
 }
 
-void CatalogLoader::take(Result<routing::CatalogRows> rows, Time now) {
+/// Whether it helped to look for a name.
+void CatalogLoader::note_unknown_names(const routing::CatalogView& before) {
+  const bool changed =
+      view_->relations() != before.relations() || view_->functions() != before.functions();
+  if (changed) {
+    unknown_rest_ = {};
+  } else if (asked_for_name_) {
+    unknown_rest_ = std::min(std::max(kUnknownRestMin, unknown_rest_ * 2), options_.refresh);
+  }
+}
+
+void CatalogLoader::take(const Status& read, Time now) {
+  answer_.reset();
+  builder_.reset();
   loading_ = false;
   load_time_ = now - asked_at_;
   last_took_at_ = now;
-  if (const Status loaded = load(rows); !loaded) {
+  if (!read) {
     retry_ =
         retry_ == Duration::zero() ? options_.retry_min : std::min(retry_ * 2, options_.retry_max);
     not_before_ = now + retry_;
     if (!failure_logged_) {
       deps_.log.warning(concat({"the catalog of database \"", login_.dbname,
-                                "\" can't be read: ", loaded.error().text(),
+                                "\" can't be read: ", read.error().text(),
                                 view_ ? "; the last snapshot is kept"
                                       : "; until it can, what it would tell counts as unknown"}));
     }
@@ -105,7 +144,9 @@ void CatalogLoader::take(Result<routing::CatalogRows> rows, Time now) {
   loaded_epoch_ = asked_epoch_;
   deps_.log.debug(
       concat({"catalog of database \"", login_.dbname, "\": ", std::to_string(view_->relations()),
-              " relations, ", std::to_string(view_->functions()), " functions"}));
+              " relations, ", std::to_string(view_->functions()), " functions, ",
+              std::to_string(view_->memory_bytes() / 1024), " KiB, loaded in ",
+              std::to_string(load_time_.count() / 1000), " ms"}));
   choose_catalog();
 }
 

@@ -45,6 +45,10 @@ class CatalogLoader final : private ProbeUser {
     ddl_ended();
   }
 
+  /// A statement names what the snapshot does not have. Perhaps it is outdated: it is read anew, at
+  /// most once a second, and less and less often while that finds nothing.
+  void name_unknown() noexcept { name_unknown_ = true; }
+
   /// The newest snapshot, also while it is in doubt; null until one is loaded.
   const std::shared_ptr<const routing::CatalogView>& view() const noexcept { return view_; }
   /// What classification may rely on now: the snapshot, a doubtful one while DDL may be unseen, or
@@ -55,9 +59,12 @@ class CatalogLoader final : private ProbeUser {
   bool certain() const noexcept { return view_ && ddl_running_ == 0 && loaded_epoch_ == epoch_; }
 
  private:
+  void on_row(std::uint64_t question, const routing::CatalogRow& row) noexcept override;
   void on_answer(std::uint64_t question, Result<routing::CatalogRows> answer) noexcept override;
-  void take(Result<routing::CatalogRows> rows, Time now);
-  Status load(Result<routing::CatalogRows>& rows);
+  /// Does a turn's share of making the snapshot; false when there is more to do.
+  bool build(Time now);
+  void take(const Status& read, Time now);
+  void note_unknown_names(const routing::CatalogView& before);
   Time due_at() const noexcept;
   void choose_catalog();
 
@@ -69,13 +76,18 @@ class CatalogLoader final : private ProbeUser {
   bool asked_ = false;
   bool loading_ = false;
   std::uint64_t question_ = 0;
-  std::optional<Result<routing::CatalogRows>> answer_;
+  std::unique_ptr<routing::CatalogBuilder> builder_;
+  Status rows_read_;              ///< the first row that could not be understood
+  std::optional<Status> answer_;  ///< all rows are there, or there won't be any
   Time asked_at_{};
   Time last_took_at_{};
   Duration load_time_{};
   Duration retry_{};
   Time not_before_{};
   bool failure_logged_ = false;
+  bool name_unknown_ = false;
+  bool asked_for_name_ = false;
+  Duration unknown_rest_{};
 
   std::uint64_t ddl_running_ = 0;
   std::uint64_t epoch_ =

@@ -22,12 +22,17 @@ struct Login {
 };
 
 /// Rows as text; nullopt is NULL.
-using Rows = std::vector<std::vector<std::optional<std::string>>>;
+using ProbeRow = std::vector<std::optional<std::string>>;
+using Rows = std::vector<ProbeRow>;
 
-/// Who asked. Called once for each question, never from within ask().
+/// Who asked.
 class ProbeUser {
  public:
+  /// Once for each question, never from within ask().
   virtual void on_answer(std::uint64_t question, Result<Rows> answer) noexcept = 0;
+  /// A row of a question that was asked by row; on_answer() follows the last one, also when the
+  /// question fails in the middle. The probe must outlive the call.
+  virtual void on_row(std::uint64_t /*question*/, const ProbeRow& /*row*/) noexcept {}
 
  protected:
   ~ProbeUser() = default;
@@ -42,6 +47,9 @@ class Probe {
   /// answer), queued behind earlier ones. An Error carries the node's SQLSTATE when it answered
   /// one. `deadline` is for connecting and answering together; past it the connection is dropped.
   virtual void ask(std::uint64_t question, std::string_view sql, Time deadline) = 0;
+  /// The same for an answer that is too long to take in at once: its rows are given one by one as
+  /// they arrive, and the answer itself has none.
+  virtual void ask_by_row(std::uint64_t question, std::string_view sql, Time deadline) = 0;
   virtual bool connected() const noexcept = 0;
 };
 

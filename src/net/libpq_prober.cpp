@@ -35,8 +35,10 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
   }
 
   void ask(std::uint64_t question, std::string_view sql, Time deadline) override {
-    questions_.push_back({question, std::string(sql), deadline});
-    if (!busy_answering_) proceed();
+    put({question, std::string(sql), deadline, false});
+  }
+  void ask_by_row(std::uint64_t question, std::string_view sql, Time deadline) override {
+    put({question, std::string(sql), deadline, true});
   }
   bool connected() const noexcept override { return state_ == ProbeState::ready; }
 
@@ -45,7 +47,13 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
     std::uint64_t number;
     std::string sql;
     Time deadline;
+    bool by_row;
   };
+
+  void put(Question question) {
+    questions_.push_back(std::move(question));
+    if (!busy_answering_) proceed();
+  }
 
   // ---- what to do next
 
@@ -251,6 +259,7 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
       fail(connection_error(connection_.get()));
       return;
     }
+    if (questions_.front().by_row) (void)PQsetSingleRowMode(connection_.get());
     flush();
   }
 
@@ -297,7 +306,10 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
   /// False when the connection is of no use after this result.
   bool take(const PGresult& result) {
     const ExecStatusType status = PQresultStatus(&result);
-    if (status == PGRES_TUPLES_OK) {
+    if (status == PGRES_SINGLE_TUPLE) {
+      const monitor::Rows rows = rows_of(&result);
+      for (const monitor::ProbeRow& row : rows) user_.on_row(questions_.front().number, row);
+    } else if (status == PGRES_TUPLES_OK) {
       rows_ = rows_of(&result);
     } else if (status == PGRES_FATAL_ERROR && !error_) {
       error_ = answer_error(&result);

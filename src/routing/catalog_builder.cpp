@@ -335,38 +335,43 @@ std::optional<std::uint32_t> CatalogBuilder::find(std::uint64_t class_and_oid) c
 
 // ---------------------------------------------------------------- what is left when all is known
 
-bool CatalogBuilder::step() {
-  const auto next = [this](Phase phase) {
+std::size_t CatalogBuilder::step() {
+  const std::size_t before = at_;
+  const auto next = [this](Phase phase, std::size_t work) {
     phase_ = phase;
     at_ = 0;
-    return true;
+    return work + 1;
   };
   switch (phase_) {
     case Phase::sort_relations:
       view_->relations_.finish();
-      return next(Phase::sort_others);
+      return next(Phase::sort_others, view_->relation_count_);
     case Phase::sort_others:
       view_->functions_.finish();
       view_->operators_.finish();
       view_->types_.finish();
-      return next(Phase::edges);
+      return next(Phase::edges, view_->function_count_);
     case Phase::edges:
-      return resolve_edges() ? true : next(Phase::names);
+      return resolve_edges() ? at_ - before : next(Phase::names, oid_edges_.size() - before);
     case Phase::names:
-      return resolve_names() ? true : next(Phase::children);
-    case Phase::children:
+      return resolve_names() ? at_ - before : next(Phase::children, named_.size() - before);
+    case Phase::children: {
+      const std::size_t work = edges_.size();
       link_children();
-      return next(Phase::order);
-    case Phase::order:
+      return next(Phase::order, work);
+    }
+    case Phase::order: {
+      const std::size_t work = edges_.size();
       order_edges();
-      return next(Phase::hidden);
+      return next(Phase::hidden, work);
+    }
     case Phase::hidden:
       find_hidden();
-      return next(Phase::done);
+      return next(Phase::done, hidden_casts_.size());
     case Phase::done:
-      return false;
+      return 0;
   }
-  return false;
+  return 0;
 }
 
 /// An object that is not there is an immutable function of the system's, or an index.
@@ -378,17 +383,13 @@ bool CatalogBuilder::resolve_edges() {
     const std::optional<std::uint32_t> to = find(edge.to);
     if (from && to) edges_.push_back({*from, {*to, edge.when, edge.use}});
   }
-  if (at_ < oid_edges_.size()) return true;
-  oid_edges_ = {};
-  return false;
+  return at_ < oid_edges_.size();
 }
 
 bool CatalogBuilder::resolve_names() {
   const std::size_t end = std::min(at_ + kNamesPerStep, named_.size());
   for (; at_ < end; ++at_) resolve(named_[at_]);
-  if (at_ < named_.size()) return true;
-  named_ = {};
-  return false;
+  return at_ < named_.size();
 }
 
 void CatalogBuilder::resolve(const NamedUse& named) {
@@ -537,7 +538,7 @@ Result<std::shared_ptr<const CatalogView>> build_catalog(const CatalogRows& rows
   for (const CatalogRow& row : rows) {
     if (Status added = builder.add(row); !added) return added.error();
   }
-  while (builder.step()) {
+  while (builder.step() != 0) {
   }
   return builder.take(generation);
 }

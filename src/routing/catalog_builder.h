@@ -25,8 +25,9 @@ class CatalogBuilder {
 
   /// A function's body is read at once.
   Status add(const CatalogRow& row);
-  /// When all rows were added: does a part of what is left. False when nothing is.
-  bool step();
+  /// When all rows were added: does a part of what is left, and says how much that was, in
+  /// objects and edges. 0: nothing is left.
+  std::size_t step();
   /// When nothing is left.
   std::shared_ptr<const CatalogView> take(std::uint64_t generation);
 

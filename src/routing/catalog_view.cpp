@@ -1,6 +1,8 @@
 #include "routing/catalog_view.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/text.h"
 #include "routing/catalog_walk.h"
@@ -140,14 +142,23 @@ std::size_t CatalogView::memory_bytes() const noexcept {
          operators_.memory_bytes() + types_.memory_bytes();
 }
 
-std::string CatalogView::name_of(sql::TableKey key) const {
+std::vector<std::string> CatalogView::names_of(const std::vector<sql::TableKey>& keys) const {
+  std::unordered_map<sql::TableKey, std::size_t> wanted;
+  for (std::size_t i = 0; i < keys.size(); ++i) wanted.emplace(keys[i], i);
+  std::vector<std::string> names(keys.size());
+  const auto tell = [&](sql::TableKey key, std::string_view before, const CatalogObject& it) {
+    const auto found = wanted.find(key);
+    if (found == wanted.end()) return;
+    std::string& name = names[found->second];
+    name += concat({name.empty() ? "" : ", ", before, names_.data() + it.schema_at, ".",
+                    names_.data() + it.name_at});
+  };
   for (const CatalogObject& it : objects_) {
-    const bool relation = it.kind != ObjectKind::function && it.kind != ObjectKind::operation &&
-                          it.kind != ObjectKind::type;
-    if (!relation || it.key != key || it.name_at == 0) continue;
-    return concat({names_.data() + it.schema_at, ".", names_.data() + it.name_at});
+    if (it.key == 0) continue;
+    tell(it.key, "", it);
+    if ((it.flags & object_flag::kHasChildren) != 0) tell(sql::tree_key(it.key), "below ", it);
   }
-  return {};
+  return names;
 }
 
 bool DoubtfulCatalog::relation(Bytes schema, Bytes name, sql::Uses uses,

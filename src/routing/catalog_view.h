@@ -117,8 +117,9 @@ class CatalogView final : public sql::Catalog {
   std::size_t relations() const noexcept { return relation_count_; }
   std::size_t functions() const noexcept { return function_count_; }
   std::size_t memory_bytes() const noexcept;
-  /// The name of a relation with this key; empty when there is none. Linear: for people.
-  std::string name_of(sql::TableKey key) const;
+  /// A name for each key; empty where no relation has it, "below x" for tree_key() of x's. Linear
+  /// in the catalog: for people.
+  std::vector<std::string> names_of(const std::vector<sql::TableKey>& keys) const;
 
  private:
   friend class CatalogBuilder;

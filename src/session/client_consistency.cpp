@@ -110,6 +110,7 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
 
 void ClientSession::note_effects(const sql::StatementClass& m) {
   if (m.has_transaction_step) flight_controls_transaction_ = true;
+  if (m.unknown_name) pool_->database->name_unknown = true;
   if (m.may_commit) may_commit_ = true;
   if (m.statements.size() > 1) several_in_flight_ = true;
   if (m.is_ddl) note_ddl();

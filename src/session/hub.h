@@ -61,6 +61,8 @@ struct DatabaseContext {
   std::uint64_t judging = 1;
   /// From a DDL's dispatch until a catalog read after its end is loaded, every commit marks all tables.
   bool catalog_stale = true;
+  /// A statement named what the catalog does not have; its loader has not been told yet.
+  bool name_unknown = false;
   /// How much of marks->ddl_begun its catalog loader has been told.
   std::uint64_t ddl_told = 0;
   tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split

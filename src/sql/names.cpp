@@ -1,6 +1,10 @@
 #include "sql/names.h"
 
 #include <cstdint>
+#include <vector>
+
+#include "sql/query_walker.h"
+#include "sql/tokens.h"
 
 namespace pgweir::sql {
 namespace {
@@ -106,6 +110,16 @@ bool fold_name(TokenType type, Bytes token, std::string& out) {
   if (type == TokenType::unicode_name && !decode_unicode(out)) return false;
   truncate(out);
   return true;
+}
+
+RelationName parse_relation_name(Bytes text) {
+  std::vector<Token> tokens;
+  TokenSink sink(text, tokens);
+  RelationName name;
+  if (Scanner<TokenSink>(text, {}, sink).run() == ScanEnd::broken) return name;
+  const std::size_t end = QueryWalker::read_name(text, Tokens(tokens), 0, name);
+  if (end != tokens.size()) name = {};
+  return name;
 }
 
 }  // namespace pgweir::sql

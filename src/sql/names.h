@@ -12,4 +12,8 @@ namespace pgweir::sql {
 /// escape in it is wrong. UESCAPE is not known here: whoever meets it gives up on the statement.
 bool fold_name(TokenType type, Bytes token, std::string& out);
 
+/// A relation as people write it, with or without a schema, quoted or not; an empty name when it is
+/// none.
+RelationName parse_relation_name(Bytes text);
+
 }  // namespace pgweir::sql

@@ -115,4 +115,11 @@ Time TableWrites::last_write_time(std::span<const TableKey> tables, bool all) co
   return last(tables, all).at;
 }
 
+std::vector<TableWrites::LastWrite> TableWrites::newest(std::size_t count_max) const {
+  std::vector<LastWrite> found;
+  for (auto row = by_age_.rbegin(); row != by_age_.rend() && found.size() < count_max; ++row)
+    found.push_back({row->table, row->entry.ticket, row->entry.at});
+  return found;
+}
+
 }  // namespace pgweir::tokens

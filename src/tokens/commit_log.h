@@ -8,6 +8,7 @@
 #include <list>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "base/time.h"
 #include "tokens/lsn.h"
@@ -107,14 +108,22 @@ class TableWrites {
 
   void mark(std::span<const TableKey> tables, bool all, Ticket ticket, Time now);
   /// Writes are seen from `now` on: any table may have been written until then.
-  void begin(Time now) noexcept {
-    floor_.at = newest_.at = now;
-  }
+  void begin(Time now) noexcept { floor_.at = newest_.at = now; }
   /// The last ticket that concerns any of `tables` (all: of any table). 0 for no table at all.
   Ticket last_write(std::span<const TableKey> tables, bool all) const noexcept;
   /// When any of them was last written; the zero Time when never.
   Time last_write_time(std::span<const TableKey> tables, bool all) const noexcept;
   std::size_t size() const noexcept { return by_age_.size(); }
+
+  struct LastWrite {
+    TableKey table;
+    Ticket ticket;
+    Time at;
+  };
+  /// For people: those written last first, at most `count_max`.
+  std::vector<LastWrite> newest(std::size_t count_max) const;
+  /// What concerns every table.
+  LastWrite floor() const noexcept { return {0, floor_.ticket, floor_.at}; }
 
  private:
   struct Entry {

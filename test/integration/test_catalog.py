@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 import pooler as poolers
-from cluster import clean_environment, make_folder, run_as
+from cluster import clean_environment, make_folder, run_as, wait_for
 
 CORPUS = pathlib.Path(os.environ.get("PGWEIR_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "test/data/corpus"
 SEQUENCES = {"users_id_seq", "orders_id_seq", "jobs_id_seq", "audit_log_id_seq", "ticket_seq", "invoice_seq"}
@@ -194,3 +194,71 @@ def test_what_is_read_and_written_through_views_triggers_cascades_partitions_and
     assert len(answers) == len(DEEP)
     found = [(answer["sql"], answer["route"], bare(answer["tables_read_deep"]), bare(answer["tables_written_deep"])) for answer in answers]
     assert found == DEEP
+
+
+@pytest.fixture(scope="module")
+def weir(cluster, schema):
+    cluster.primary.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO PUBLIC", schema)
+    cluster.wait_caught_up()
+    with poolers.for_cluster(cluster, schema, settings="catalog_refresh = 3600") as pooler:
+        explained = lambda: [row for row in pooler.console("EXPLAIN ROUTE SELECT * FROM parents") if row["reason"] != "unparsed"]  # noqa: E731
+        wait_for("the catalog is loaded", lambda: explained())
+        yield pooler
+
+
+def test_the_console_tells_dependencies_and_the_way_to_a_reason(weir):
+    rows = {row["action"]: row for row in weir.console("SHOW DEPENDENCIES public.parent")}
+    assert rows["read"]["reads"] == "public.parent" and rows["read"]["writes"] == ""
+    assert rows["insert"]["writes"] == "public.parent"
+    assert set(rows["delete"]["writes"].split(", ")) == {"public.parent", "public.child", "public.nulled", "public.log"}
+    assert set(rows["truncate cascade"]["writes"].split(", ")) >= {"public.child", "public.kept"}
+    [row] = weir.console("EXPLAIN ROUTE SELECT default_write() FROM parents")
+    assert row["reason"] == "primary_function"
+    assert row["because"] == "function default_write → function atomic_write → table log, written"
+    assert set(row["tables_read_deep"].split(", ")) == {"public.parents", "public.parent", "public.child"}
+    assert row["tables_written_deep"] == "public.log"
+
+
+def test_a_write_is_seen_through_triggers_cascades_and_views_and_other_tables_stay_on_replicas(cluster, schema, weir):
+    with weir.connect() as client, weir.connect() as reader, client.cursor() as write, reader.cursor() as read:
+        client.autocommit = reader.autocommit = True
+        write.execute("INSERT INTO parent VALUES (1), (2)")
+        write.execute("INSERT INTO child VALUES (10, 1), (20, 2)")
+        cluster.wait_caught_up()
+        for replica in cluster.replicas:
+            replica.pause_replay()
+        try:
+            def target(sql: str) -> str:
+                [row] = weir.console(f"EXPLAIN ROUTE {sql}")
+                return row["target"]
+            wait_for("reads are on replicas", lambda: target("SELECT * FROM log") == "replica")
+            write.execute("DELETE FROM parent WHERE id = 1")
+            read.execute("SELECT count(*) FROM log WHERE what = 'DELETE'")
+            assert read.fetchone()[0] == 1
+            read.execute("SELECT count(*) FROM child")
+            assert read.fetchone()[0] == 1
+            read.execute("SELECT stable_sum()")
+            assert read.fetchone()[0] == 21
+            for sql in ("SELECT * FROM log", "SELECT * FROM child", "SELECT stable_sum()", "SELECT * FROM parents", "SELECT * FROM guarded"):
+                assert target(sql) == "primary", sql
+            for sql in ("SELECT * FROM quiet", "SELECT * FROM tree", "SELECT * FROM totals", "SELECT * FROM kept"):
+                assert target(sql) == "replica", sql
+            tables = {row["table"]: row for row in weir.console("SHOW TABLES")}
+            assert {"*", "public.parent", "public.child", "public.nulled", "public.log"} <= set(tables)
+            assert "public.quiet" not in tables
+        finally:
+            for replica in cluster.replicas:
+                replica.resume_replay()
+
+
+def test_a_table_made_past_the_pooler_is_known_soon_after_a_statement_names_it(cluster, schema, weir):
+    cluster.primary.execute("CREATE TABLE made_elsewhere (id int); GRANT ALL ON made_elsewhere TO PUBLIC", schema)
+    cluster.wait_caught_up()
+
+    def on_a_replica() -> bool:
+        with weir.connect() as client, client.cursor() as cursor:
+            client.autocommit = True
+            cursor.execute("SELECT * FROM made_elsewhere")
+        [row] = weir.console("EXPLAIN ROUTE SELECT * FROM made_elsewhere")
+        return row["target"] == "replica"
+    wait_for("the table is known", on_a_replica)

@@ -17,6 +17,15 @@ class SimProbe final : public monitor::Probe {
   ~SimProbe() override { *alive_ = false; }
 
   void ask(std::uint64_t question, std::string_view sql, Time deadline) override {
+    put(question, sql, deadline, false);
+  }
+  void ask_by_row(std::uint64_t question, std::string_view sql, Time deadline) override {
+    put(question, sql, deadline, true);
+  }
+  bool connected() const noexcept override { return connected_; }
+
+ private:
+  void put(std::uint64_t question, std::string_view sql, Time deadline, bool by_row) {
     SimLoop& loop = prober_.cluster_.loop();
     // Answers come in the order of the questions.
     const Time when = std::max(
@@ -28,13 +37,16 @@ class SimProbe final : public monitor::Probe {
       });
       return;
     }
-    loop.at(when, [this, alive = alive_, question, text = std::string(sql)] {
-      if (*alive) tell(alive, question, answer(text));
+    loop.at(when, [this, alive = alive_, question, by_row, text = std::string(sql)] {
+      if (!*alive) return;
+      Result<monitor::Rows> rows = answer(text);
+      if (by_row && rows) {
+        for (const monitor::ProbeRow& row : *rows) user_.on_row(question, row);
+        rows = monitor::Rows();
+      }
+      tell(alive, question, std::move(rows));
     });
   }
-  bool connected() const noexcept override { return connected_; }
-
- private:
   Result<monitor::Rows> answer(const std::string& sql) {
     std::string host = address_.host;
     if (const auto redirect = prober_.redirects.find(host); redirect != prober_.redirects.end())

@@ -30,7 +30,16 @@ class FakeWorld final : public World {
     return {{"version", "0.1"}};
   }
   std::vector<ExplainRow> explain_route(std::string_view sql) const override {
-    return {{"shop", "replica", "h2:5432", "read", std::string(sql), "t", "", ""}};
+    return {
+        {"shop", "replica", "h2:5432", "read", std::string(sql), "t", "", "", "view t", "u", ""}};
+  }
+  std::vector<TableRow> tables() const override {
+    return {{"shop", "public.t", "0/10", false, std::chrono::seconds{3}},
+            {"shop", "public.u", "", true, {}}};
+  }
+  std::vector<DependencyRow> dependencies(std::string_view table) const override {
+    if (table == "nothing") return {};
+    return {{"shop", "insert", "", std::string(table), "table t"}};
   }
   Result<Progress> begin(const Order& order, ConsoleSession& asker) override {
     orders.push_back(order);

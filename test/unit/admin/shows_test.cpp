@@ -171,7 +171,14 @@ TEST_CASE("the small SHOW commands", "[admin]") {
   CHECK(rows_of(f, "SHOW ROUTING") == Rows{{"shop", "replica", "read", "7"}});
   CHECK(rows_of(f, "SHOW PGWEIR") == Rows{{"version", "0.1"}});
   CHECK(rows_of(f, "EXPLAIN ROUTE SELECT 1") ==
-        Rows{{"shop", "replica", "h2:5432", "read", "SELECT 1", "t", "", ""}});
+        Rows{{"shop", "replica", "h2:5432", "read", "SELECT 1", "t", "", "", "view t", "u", ""}});
+  CHECK(rows_of(f, "SHOW TABLES") ==
+        Rows{{"shop", "public.t", "0/10", "0", "3"}, {"shop", "public.u", "NULL", "1", "0"}});
+  CHECK(rows_of(f, "SHOW DEPENDENCIES public.t;") ==
+        Rows{{"shop", "insert", "", "public.t", "table t"}});
+  CHECK(f.query("SHOW DEPENDENCIES nothing").find("no catalog of a split database has a table") !=
+        std::string::npos);
+  CHECK(f.query("SHOW DEPENDENCIES").find("needs a table") != std::string::npos);
   f.world.settings_->peers.emplace(1, config::Peer{1, "h", 6432, 0});
   CHECK(rows_of(f, "SHOW PEERS") == Rows{{"1", "h", "6432", "0"}});
   bool seen = false;

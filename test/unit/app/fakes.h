@@ -125,6 +125,7 @@ class FakeProber final : public monitor::Prober {
   class Mute final : public monitor::Probe {
    public:
     void ask(std::uint64_t, std::string_view, Time) override {}
+    void ask_by_row(std::uint64_t, std::string_view, Time) override {}
     bool connected() const noexcept override { return false; }
   };
   std::unique_ptr<monitor::Probe> probe(const io::Address&, const monitor::Login&,

@@ -131,5 +131,58 @@ TEST_CASE("another primary has its catalog read before the old snapshot is trust
   CHECK_FALSE(World::knows_table(*world.loader.catalog()));
 }
 
+TEST_CASE("a name that is not known has the catalog read again, less and less often in vain",
+          "[monitor]") {
+  World world;
+  world.load(0);
+  int loads = 0;
+  for (int ms = 0; ms < 30'000; ms += 10) {
+    world.loader.name_unknown();
+    world.turn(ms);
+    if (world.asked() > 0) ++loads;
+    world.prober.answer_all();
+  }
+  CHECK(loads >= 3);
+  CHECK(loads <= 6);
+  // It helped: the next one is looked for soon.
+  world.prober.nodes["a"].catalog.push_back(
+      {"r", "20002", "public", "fresh", "rp", std::nullopt, std::nullopt});
+  world.load(100'000);
+  world.loader.name_unknown();
+  CHECK(world.turn(100'001) == at_ms(101'000));
+}
+
+TEST_CASE("a large snapshot is made over several turns, and the old one serves until then",
+          "[monitor]") {
+  World world;
+  world.load(0);
+  const std::uint64_t before = world.loader.generation();
+  for (int i = 0; i < 30'000; ++i) {
+    world.prober.nodes["a"].catalog.push_back({"r", std::to_string(30'000 + i), "public",
+                                               "t" + std::to_string(i), "rp", std::nullopt,
+                                               std::nullopt});
+  }
+  world.turn(60'000);
+  world.prober.answer_all();
+  int turns = 0;
+  while (world.loader.generation() == before) {
+    REQUIRE(++turns < 100);
+    const Time next = world.turn(60'000 + turns);
+    if (world.loader.generation() == before) CHECK(next == at_ms(60'000 + turns));
+  }
+  CHECK(turns > 1);
+  CHECK(world.loader.view()->relations() == 30'001);
+}
+
+TEST_CASE("a row that can't be understood fails the load, and the last snapshot is kept",
+          "[monitor]") {
+  World world;
+  world.load(0);
+  world.prober.nodes["a"].catalog.push_back({"?"});
+  world.load(60'000);
+  CHECK(world.log.count("can't be read") == 1);
+  CHECK(World::knows_table(*world.loader.catalog()));
+}
+
 }  // namespace
 }  // namespace pgweir::monitor

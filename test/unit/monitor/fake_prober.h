@@ -64,6 +64,7 @@ class FakeProber final : public Prober {
     std::uint64_t question;
     ProbeUser* user;
     const void* probe;
+    bool by_row = false;
   };
 
   std::unique_ptr<Probe> probe(const io::Address& node, const Login&, ProbeUser& user) override {
@@ -80,7 +81,12 @@ class FakeProber final : public Prober {
         asked_.push_back(std::move(one));
         continue;
       }
-      one.user->on_answer(one.question, node.answer(one.sql));
+      Result<Rows> answer = node.answer(one.sql);
+      if (one.by_row && answer) {
+        for (const ProbeRow& row : *answer) one.user->on_row(one.question, row);
+        answer = Rows();
+      }
+      one.user->on_answer(one.question, std::move(answer));
     }
   }
   std::size_t count(std::string_view host, std::string_view sql) const {
@@ -110,6 +116,10 @@ class FakeProber final : public Prober {
     void ask(std::uint64_t question, std::string_view sql, Time) override {
       ++prober_.asked_in_all;
       prober_.asked_.push_back({host_, std::string(sql), question, &user_, this});
+    }
+    void ask_by_row(std::uint64_t question, std::string_view sql, Time deadline) override {
+      ask(question, sql, deadline);
+      prober_.asked_.back().by_row = true;
     }
     bool connected() const noexcept override { return true; }
 

@@ -408,6 +408,15 @@ TEST_CASE("an explanation names what is behind a name and what led to the cause"
   CHECK(trace.writes[0].name == "log");
 }
 
+TEST_CASE("keys have names again", "[routing]") {
+  Schema schema;
+  schema.relation("t", "rp", "a").relation("t", "rp", "b").relation("root", "pp").table("leaf");
+  schema.child("leaf", "root");
+  const sql::TableKey root = sql::table_key("root");
+  CHECK(schema.built()->names_of({sql::table_key("t"), root, sql::tree_key(root), 77}) ==
+        std::vector<std::string>{"a.t, b.t", "public.root", "below public.root", ""});
+}
+
 TEST_CASE("hidden casts and serializable roles are told", "[routing]") {
   CHECK_FALSE(Schema().built()->hides_writes());
   CHECK_FALSE(Schema().built()->serializable("app"));
