@@ -19,16 +19,6 @@ namespace {
 constexpr std::uint64_t kPasswordMessageMax = 66'000;
 constexpr std::uint64_t kConsoleMessageMax = 64U << 10;
 
-/// Encodings in which the second byte of a character may look like ASCII.
-bool ascii_safe(std::string_view encoding) noexcept {
-  for (std::string_view unsafe : {"SJIS", "BIG5", "GBK", "UHC", "GB18030", "JOHAB", "SHIFT_JIS_2004", "SHIFTJIS", "MSKANJI",
-                                  "WIN932", "WIN936", "WIN949", "WIN950", "SHIFT_JIS", "WINDOWS932", "WINDOWS936",
-                                  "WINDOWS949", "WINDOWS950", "SJIS2004"}) {
-    if (equals_ignoring_case(unsafe, encoding)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::size_t ClientSession::read_startup(Bytes input) {
@@ -207,7 +197,7 @@ void ClientSession::read_dialect() {
   dialect_.standard_conforming_strings =
       !strings || !(equals_ignoring_case(*strings, "off") || *strings == "0" || equals_ignoring_case(*strings, "false") ||
                     equals_ignoring_case(*strings, "no"));
-  dialect_.ascii_safe_encoding = !encoding || ascii_safe(*encoding);
+  dialect_.encoding = encoding ? sql::encoding_named(*encoding) : sql::Encoding::ascii_safe;
 }
 
 void ClientSession::step(const auth::Step& step) {

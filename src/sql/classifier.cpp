@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kTextBytesMax = 1 << 20;
 constexpr std::size_t kStatementsMax = 1000;     ///< In one message; more is unparsed.
 constexpr std::size_t kKeptTokensMax = 1 << 16;  ///< Scratch beyond this is given back after use.
+constexpr std::size_t kKeptShapeBytesMax = 1 << 16;  ///< The same: above it a text of 32 kB pays for memory.
 /// A class that names more than this is not worth its place in the cache.
 constexpr std::size_t kCachedNamesMax = 256;
 constexpr std::size_t kCachedStatementsMax = 32;
@@ -86,13 +87,17 @@ struct Classifier::Impl {
       : key{secret.next(), secret.next()}, cache(cache_entries_max) {}
 
   /// Nullopt for what can't be read.
-  std::optional<Shape> shape_of(Bytes text, Dialect dialect) const;
+  /// The text as it can be read, good until the next call; nothing when it can't be.
+  std::optional<Bytes> readable(Bytes text, Dialect dialect);
+  std::optional<Shape> shape_of(Bytes text, Dialect dialect);
   std::shared_ptr<StatementClass> judge(Bytes text, Dialect dialect);
 
   ShapeKey key;
   ClassCache cache;
   std::shared_ptr<const Catalog> catalog;
   Rules rules;
+  std::vector<char> shape_bytes;
+  std::vector<char> converted;
   std::vector<Token> tokens;
   Findings found;
   Judged judged;
@@ -116,6 +121,17 @@ std::shared_ptr<StatementClass> Classifier::Impl::judge(Bytes text, Dialect dial
     }
     at = end + 1;
   }
+  if (dialect.encoding != Encoding::ascii_safe) {
+    // Names and values that somebody will compare or send again must be what the client wrote.
+    const bool kept = std::all_of(whole->statements.begin(), whole->statements.end(), [](const Statement& statement) {
+      return is_ascii(statement.object) && is_ascii(statement.value);
+    });
+    if (!kept) {
+      auto given_up = unparsed();
+      given_up->depends_on_literal = true;
+      return given_up;
+    }
+  }
   whole->target = whole->cause == Cause::none ? Target::replica : Target::primary;
   whole->hint = sink.seen_hint();
   return whole;
@@ -138,18 +154,28 @@ void Classifier::use_rules(FunctionRules rules) {
 
 std::size_t Classifier::cached() const noexcept { return impl_->cache.size(); }
 
-std::optional<Shape> Classifier::Impl::shape_of(Bytes text, Dialect dialect) const {
-  const bool readable =
-      text.size() <= kTextBytesMax && (dialect.ascii_safe_encoding || is_ascii(text));
-  if (!readable) return std::nullopt;
-  ShapeSink sink(key, dialect, text);
-  if (Scanner<ShapeSink>(text, dialect, sink).run() == ScanEnd::broken) return std::nullopt;
-  return sink.finish();
+std::optional<Bytes> Classifier::Impl::readable(Bytes text, Dialect dialect) {
+  if (text.size() > kTextBytesMax) return std::nullopt;
+  if (dialect.encoding == Encoding::ascii_safe || is_ascii(text)) return text;
+  if (converted.capacity() > kKeptShapeBytesMax) converted = {};
+  if (!without_hidden_ascii(dialect.encoding, text, converted)) return std::nullopt;
+  return Bytes(converted.data(), converted.size());
+}
+
+std::optional<Shape> Classifier::Impl::shape_of(Bytes text, Dialect dialect) {
+  ShapeSink sink(key, dialect, text, shape_bytes);
+  const bool broken = Scanner<ShapeSink>(text, dialect, sink).run() == ScanEnd::broken;
+  const Shape shape = broken ? Shape() : sink.finish();
+  if (shape_bytes.size() > kKeptShapeBytesMax) shape_bytes = {};
+  return broken ? std::nullopt : std::optional(shape);
 }
 
 std::shared_ptr<const StatementClass> Classifier::explain(Bytes text, Dialect dialect,
                                                           Trace& trace) {
   Impl& impl = *impl_;
+  const std::optional<Bytes> read = impl.readable(text, dialect);
+  if (!read) return unparsed();
+  text = *read;
   const std::optional<Shape> shape = impl.shape_of(text, dialect);
   if (!shape) return unparsed();
   impl.rules.trace = &trace;
@@ -161,6 +187,9 @@ std::shared_ptr<const StatementClass> Classifier::explain(Bytes text, Dialect di
 
 std::shared_ptr<const StatementClass> Classifier::classify(Bytes text, Dialect dialect) {
   Impl& impl = *impl_;
+  const std::optional<Bytes> read = impl.readable(text, dialect);
+  if (!read) return unparsed();
+  text = *read;
   const std::optional<Shape> shape = impl.shape_of(text, dialect);
   if (!shape) return unparsed();
   if (const auto* cached = impl.cache.find(*shape)) return *cached;

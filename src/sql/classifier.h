@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "sql/catalog.h"
+#include "sql/encoding.h"
 #include "sql/statement_class.h"
 
 namespace pgweir::sql {
@@ -15,9 +16,8 @@ namespace pgweir::sql {
 /// How the session that sent a text reads it.
 struct Dialect {
   bool standard_conforming_strings = true;
-  /// False for encodings whose multi-byte characters may hold ASCII bytes (SJIS, BIG5, GBK, UHC,
-  /// GB18030, JOHAB): then everything but plain ASCII text is unparsed.
-  bool ascii_safe_encoding = true;
+  /// Of the client, as far as reading depends on it.
+  Encoding encoding = Encoding::ascii_safe;
 };
 
 /// One for each database that is split. Not thread-safe.

@@ -47,6 +47,7 @@ enum CharacterKind : std::uint8_t {
   kSpace = 8,
   kOperator = 16,
   kHexDigit = 32,
+  kSignKeeper = 64,  ///< An operator with one of these may end in + or -.
 };
 
 constexpr std::array<std::uint8_t, 256> make_characters() {
@@ -66,6 +67,9 @@ constexpr std::array<std::uint8_t, 256> make_characters() {
   for (char c :
        {'~', '!', '@', '#', '^', '&', '|', '`', '?', '+', '-', '*', '/', '%', '<', '>', '='}) {
     kinds[static_cast<unsigned char>(c)] |= kOperator;
+  }
+  for (char c : {'~', '!', '@', '#', '^', '&', '|', '`', '?', '%'}) {
+    kinds[static_cast<unsigned char>(c)] |= kSignKeeper;
   }
   return kinds;
 }
@@ -98,10 +102,10 @@ class Scanner {
       const char c = *at_;
       const std::uint8_t kind = kCharacters[static_cast<unsigned char>(c)];
       bool fine = true;
-      if ((kind & kSpace) != 0) {
-        ++at_;
-      } else if ((kind & kNameStart) != 0) {
+      if ((kind & kNameStart) != 0) {
         fine = name();
+      } else if ((kind & kSpace) != 0) {
+        ++at_;
       } else if ((kind & kDigit) != 0) {
         fine = number();
       } else if ((kind & kOperator) != 0) {
@@ -117,7 +121,9 @@ class Scanner {
  private:
   enum class Escapes : std::uint8_t { none, backslash };
 
-  void emit(TokenType type, const char* begin) noexcept { sink_.token(type, begin, at_); }
+  [[gnu::always_inline]] void emit(TokenType type, const char* begin) noexcept {
+    sink_.token(type, begin, at_);
+  }
   bool next_is(char c) const noexcept { return at_ != end_ && *at_ == c; }
   char peek(std::size_t ahead) const noexcept {
     return static_cast<std::size_t>(end_ - at_) > ahead ? at_[ahead] : '\0';
@@ -131,9 +137,12 @@ class Scanner {
   bool name() noexcept {
     using namespace scan_detail;
     const char* begin = at_;
-    do ++at_;
-    while (at_ != end_ && is(*at_, kNamePart));
-    if (at_ - begin == 1 && at_ != end_ && (*at_ == '\'' || *at_ == '&')) {
+    // In locals: what a sink writes may be anything, so members would be read again for each byte.
+    const char* at = begin + 1;
+    const char* const end = end_;
+    while (at != end && is(*at, kNamePart)) ++at;
+    at_ = at;
+    if (at - begin == 1 && at_ != end_ && (*at_ == '\'' || *at_ == '&')) {
       switch (*begin) {
         case 'e':
         case 'E':
@@ -192,7 +201,10 @@ class Scanner {
     return true;
   }
   void digits() noexcept {
-    while (at_ != end_ && (scan_detail::is(*at_, scan_detail::kDigit) || *at_ == '_')) ++at_;
+    const char* at = at_;
+    const char* const end = end_;
+    while (at != end && (scan_detail::is(*at, scan_detail::kDigit) || *at == '_')) ++at;
+    at_ = at;
   }
   void exponent() noexcept {
     if (!next_is('e') && !next_is('E')) return;
@@ -214,7 +226,7 @@ class Scanner {
     for (int n = 0; n < kRunMax && at_ != end_ && scan_detail::is(*at_, scan_detail::kOperator);
          ++n) {
       if ((*at_ == '-' && peek(1) == '-') || (*at_ == '/' && peek(1) == '*')) break;
-      if (std::strchr("~!@#^&|`?%", *at_) != nullptr) may_end_in_sign = true;
+      if (scan_detail::is(*at_, scan_detail::kSignKeeper)) may_end_in_sign = true;
       ++at_;
     }
     if (!may_end_in_sign) {
@@ -369,7 +381,9 @@ class Scanner {
   }
 
   bool line_comment() noexcept {
-    while (at_ != end_ && *at_ != '\n' && *at_ != '\r') ++at_;
+    const char* at = at_;
+    while (at != end_ && *at != '\n' && *at != '\r') ++at;
+    at_ = at;
     return true;
   }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "base/bytes.h"
 #include "sql/scanner.h"
@@ -31,11 +32,11 @@ class SipHash {
     v3_ ^= value;
     round();
     v0_ ^= value;
-    ++words_;
   }
 
-  Shape finish() noexcept {
-    word(words_);
+  /// `size` in bytes: the last word may be filled up.
+  Shape finish(std::uint64_t size) noexcept {
+    word(size);
     v2_ ^= 0xeeU;
     round();
     round();
@@ -65,26 +66,32 @@ class SipHash {
   }
 
   std::uint64_t v0_, v1_, v2_, v3_;
-  std::uint64_t words_ = 0;
 };
 
-/// Takes tokens and hashes what makes the shape. Each word that is fed has its kind in the top byte
-/// and up to seven bytes below, so that two lists of tokens never give the same words.
+/// Takes tokens and writes down what makes the shape: for each token a tag, a byte below any that a token begins with, and
+/// behind it, for names, quoted names and operators, their text. No text of these holds such a byte outside of double
+/// quotes, and quotes end themselves, so two lists of tokens never give the same bytes.
 class ShapeSink {
  public:
-  ShapeSink(ShapeKey key, Dialect dialect, Bytes text) noexcept
-      : hash_(key), end_(text.data() + text.size()) {
-    hash_.word(dialect.standard_conforming_strings ? 1 : 0);
+  /// `written` is emptied and filled; its memory is the caller's to keep.
+  ShapeSink(ShapeKey key, Dialect dialect, Bytes text, std::vector<char>& written)
+      : key_(key), end_(text.data() + text.size()) {
+    // Two bytes for each of the text is the most, and whole words are written at the end.
+    if (written.size() < 2 * text.size() + kSlack) written.resize(2 * text.size() + kSlack);
+    begin_ = at_ = written.data();
+    *at_++ = dialect.standard_conforming_strings ? '\x01' : '\x02';
   }
 
-  void token(TokenType type, const char* begin, const char* end) noexcept {
+  [[gnu::always_inline]] void token(TokenType type, const char* begin, const char* end) noexcept {
     switch (type) {
       case TokenType::name:
         return name(begin, end);
       case TokenType::quoted_name:
       case TokenType::unicode_name:
       case TokenType::op:
-        return bytes(type, begin, end);
+        close_list();
+        put(tag(type));
+        return copy(begin, end, [](std::uint64_t bytes) { return bytes; });
       case TokenType::literal:
       case TokenType::number:
       case TokenType::parameter:
@@ -93,7 +100,7 @@ class ShapeSink {
         const bool after_in = list_ == List::in;
         close_list();
         if (after_in) list_ = List::open;
-        return hash_.word(tag(type));
+        return put(tag(type));
       }
       case TokenType::comma:
         if (list_ == List::value) {
@@ -101,41 +108,57 @@ class ShapeSink {
           return;
         }
         close_list();
-        return hash_.word(tag(type));
+        return put(tag(type));
       case TokenType::dot:
         close_list();
         list_ = List::dot;
-        return hash_.word(tag(type));
+        return put(tag(type));
+      case TokenType::other:
+        // `:`, `:=` and `..` are told apart, too.
+        close_list();
+        put(tag(type));
+        return put(static_cast<char>(static_cast<unsigned char>(end[-1]) & 0x1F));
       case TokenType::right_paren:
       case TokenType::left_bracket:
       case TokenType::right_bracket:
       case TokenType::semicolon:
       case TokenType::cast:
-      case TokenType::other:
         close_list();
-        return hash_.word(tag(type));
+        return put(tag(type));
     }
   }
 
-  void hint(Hint hint) noexcept { hash_.word(kHintTag | static_cast<std::uint64_t>(hint)); }
-  Shape finish() noexcept { return hash_.finish(); }
+  void hint(Hint hint) noexcept {
+    put(kHintTag);
+    put(static_cast<char>(hint));
+  }
+
+  Shape finish() noexcept {
+    std::memset(at_, 0, sizeof(std::uint64_t));
+    SipHash hash(key_);
+    for (const char* at = begin_; at < at_; at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at, sizeof word);
+      hash.word(word);
+    }
+    return hash.finish(static_cast<std::uint64_t>(at_ - begin_));
+  }
 
  private:
   /// `IN (1, 2, 3)` has the shape of `IN (1)`: lists of any length share an entry of the cache.
   enum class List : std::uint8_t { no, dot, in, open, value, comma };
 
-  static constexpr std::uint64_t kNameTag = 0x80ULL << 56;
-  static constexpr std::uint64_t kMoreTag = 0x81ULL << 56;
-  static constexpr std::uint64_t kHintTag = 0x82ULL << 56;
-  static constexpr std::uint64_t kSevenBytes = (1ULL << 56) - 1;
+  static constexpr std::size_t kSlack = 64;
+  static constexpr char kHintTag = 0x1F;
 
-  static std::uint64_t tag(TokenType type) noexcept {
-    return (static_cast<std::uint64_t>(type) + 1) << 56;
-  }
+  static constexpr char tag(TokenType type) noexcept { return static_cast<char>(static_cast<int>(type) + 3); }
 
-  void close_list() noexcept {
+  void put(char byte) noexcept { *at_++ = byte; }
+
+  [[gnu::always_inline]] void close_list() noexcept {
+    if (list_ == List::no) return;
     // A comma that was held back, and nothing to be taken together with it behind it.
-    if (list_ == List::comma) hash_.word(tag(TokenType::comma));
+    if (list_ == List::comma) put(tag(TokenType::comma));
     list_ = List::no;
   }
 
@@ -145,44 +168,37 @@ class ShapeSink {
       return;
     }
     list_ = list_ == List::open ? List::value : List::no;
-    hash_.word(tag(type));
+    put(tag(type));
   }
 
   void name(const char* begin, const char* end) noexcept {
     const bool after_dot = list_ == List::dot;
     close_list();
-    std::uint64_t tag = kNameTag;
-    std::uint64_t chunk = 0;
-    for (const char* at = begin; at < end; at += 7) {
-      chunk = lower(load(at, end));
-      hash_.word(tag | chunk);
-      tag = kMoreTag;
-    }
+    char* const to = at_;
+    *to = tag(TokenType::name);
+    at_ = to + 1;
+    copy(begin, end, lower);
     // A function may be called schema.in(…); how many arguments it has must not be lost.
-    if (end - begin == 2 && !after_dot && chunk == ('i' | ('n' << 8))) list_ = List::in;
+    if (end - begin == 2 && !after_dot && at_[-2] == 'i' && at_[-1] == 'n') list_ = List::in;
   }
 
-  void bytes(TokenType type, const char* begin, const char* end) noexcept {
-    close_list();
-    std::uint64_t word_tag = tag(type);
-    hash_.word(word_tag | static_cast<std::uint64_t>(end - begin));
-    for (const char* at = begin; at < end; at += 7) hash_.word(kMoreTag | load(at, end));
-  }
-
-  /// Up to seven bytes as a little-endian number, zeros behind them.
-  std::uint64_t load(const char* at, const char* end) const noexcept {
-    std::uint64_t value = 0;
-    const std::size_t size = static_cast<std::size_t>(end - at);
-    if constexpr (std::endian::native == std::endian::little) {
-      if (static_cast<std::size_t>(end_ - at) >= sizeof value) {
-        std::memcpy(&value, at, sizeof value);
-        return value & (size >= 7 ? kSevenBytes : (1ULL << (size * 8)) - 1);
+  /// Eight bytes at once where the text has as many; what is written too much is written over.
+  template <class Change>
+  [[gnu::always_inline]] void copy(const char* begin, const char* end, Change change) noexcept {
+    char* to = at_;
+    at_ += end - begin;
+    do {
+      std::uint64_t word = 0;
+      if (end_ - begin >= static_cast<std::ptrdiff_t>(sizeof word)) {
+        std::memcpy(&word, begin, sizeof word);
+      } else {
+        std::memcpy(&word, begin, static_cast<std::size_t>(end_ - begin));
       }
-    }
-    for (std::size_t i = 0; i < 7 && i < size; ++i) {
-      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(at[i])) << (i * 8);
-    }
-    return value;
+      word = change(word);
+      std::memcpy(to, &word, sizeof word);
+      begin += sizeof word;
+      to += sizeof word;
+    } while (begin < end);
   }
 
   /// A to Z in lower case, eight bytes at once; other bytes as they are.
@@ -195,8 +211,10 @@ class ShapeSink {
     return x | (upper >> 2);
   }
 
-  SipHash hash_;
+  ShapeKey key_;
   const char* end_;
+  char* begin_;
+  char* at_;
   List list_ = List::no;
 };
 

@@ -28,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<Token> tokens;
   TokenSink token_sink(text, tokens);
   const ScanEnd end = Scanner<TokenSink>(text, dialect, token_sink).run();
-  ShapeSink shape_sink({1, 2}, dialect, text);
+  std::vector<char> written;
+  ShapeSink shape_sink({1, 2}, dialect, text, written);
   demand(Scanner<ShapeSink>(text, dialect, shape_sink).run() == end);
 
   std::size_t from = 0;

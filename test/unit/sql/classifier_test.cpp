@@ -135,11 +135,64 @@ TEST_CASE("strings are read as standard_conforming_strings says") {
   CHECK(classify("SELECT 'a\\'; DELETE FROM t; --'")->target == Target::primary);
 }
 
-TEST_CASE("text beyond ASCII is unparsed where ASCII bytes may be halves of characters") {
-  const Dialect unsafe{.ascii_safe_encoding = false};
-  CHECK(classify("SELECT 'abc'", nullptr, unsafe)->target == Target::replica);
-  CHECK(classify("SELECT '\x83\x5C'", nullptr, unsafe)->cause == Cause::unparsed);
+TEST_CASE("the second byte of a character is no quote and no backslash, whatever it looks like") {
+  const Dialect sjis{.encoding = Encoding::sjis};
+  const Dialect sjis_off{.standard_conforming_strings = false, .encoding = Encoding::sjis};
+  const Dialect gbk{.encoding = Encoding::double_byte};
+  const Dialect gb18030{.encoding = Encoding::gb18030};
+  // 0x5C, a backslash, is the second byte.
+  CHECK(classify("SELECT '\x83\x5C'", nullptr, sjis)->target == Target::replica);
+  CHECK(classify("SELECT '\x83\x5C'; DELETE FROM t; --'", nullptr, sjis_off)->statements.size() == 2);
+  CHECK(classify("SELECT '\x83\x5C'; DELETE FROM t; --'", nullptr, sjis_off)->target == Target::primary);
+  CHECK(classify("SELECT E'\x95\x5C'; DELETE FROM t; --'", nullptr, gbk)->statements.size() == 2);
+  CHECK(classify("SELECT E'\x95\x5C'; DELETE FROM t; --'")->statements.size() == 1);  // as UTF-8 it is escaped
+  // A double quote can't be, and neither can a single one: PostgreSQL reports a broken character.
+  for (Bytes text : {"SELECT '\x83\x27; DELETE FROM t; --'", "SELECT \"\x83\x22 FROM t", "SELECT '\x83"}) {
+    for (const Dialect dialect : {sjis, gbk, gb18030, Dialect{.encoding = Encoding::johab}}) {
+      CHECK(classify(text, nullptr, dialect)->cause == Cause::unparsed);
+    }
+  }
+  // Letters, brackets and operators as second bytes are none.
+  CHECK(listed(classify("SELECT a FROM t WHERE n = '\x83\x7C\x83\x5B\x83\x7E'", nullptr, sjis)->tables_read) == "t");
+  CHECK(classify("SELECT \x83\x7Cx FROM t FOR UPDATE", nullptr, sjis)->cause == Cause::write);
+  CHECK(classify("SELECT '\xB1\xB2'", nullptr, sjis)->target == Target::replica);  // one byte each
+  CHECK(classify("SELECT '\x81\x30\x81\x30'", nullptr, gb18030)->target == Target::replica);
+  CHECK(classify("SELECT '\x81\x30'", nullptr, gb18030)->cause == Cause::unparsed);
+  CHECK(classify("SELECT '\xA1\xA1'", nullptr, {.encoding = Encoding::johab})->target == Target::replica);
   CHECK(classify("SELECT '\xC3\xB6'")->target == Target::replica);
+}
+
+TEST_CASE("what must be said again as it was written is not taken from a converted text") {
+  const Dialect sjis{.encoding = Encoding::sjis};
+  CHECK(classify("SET app.name = '\x83\x5C'", nullptr, sjis)->cause == Cause::unparsed);
+  CHECK(classify("LISTEN \"\x83\x5C\"", nullptr, sjis)->cause == Cause::unparsed);
+  FixedRandom random;
+  Classifier classifier(random, 16);
+  classifier.classify("SET app.name = '\x83\x5C'", sjis);
+  CHECK(classifier.classify("SET app.name = 'a'", sjis)->cause == Cause::session_state);
+  CHECK(classify("INSERT INTO t VALUES ('\x83\x5C')", nullptr, sjis)->cause == Cause::write);
+}
+
+TEST_CASE("different characters stay different, and none is a name of another encoding") {
+  const Dialect sjis{.encoding = Encoding::sjis};
+  CHECK(shape("SELECT \"\x83\x5C\"", sjis) != shape("SELECT \"\x83\xDC\"", sjis));
+  // The bytes of a UTF-8 name that the catalog has are another name in SJIS.
+  auto catalog = std::make_shared<HandCatalog>();
+  catalog->functions["\xE3\x81\x82"] = Volatility::stable;
+  CHECK(classify("SELECT \"\xE3\x81\x82\"(1)", catalog)->target == Target::replica);
+  CHECK(classify("SELECT \"\xE3\x81\x82\x40\"(1)", catalog, sjis)->target == Target::primary);
+}
+
+TEST_CASE("names of encodings are read as PostgreSQL reads them") {
+  CHECK(encoding_named("SJIS") == Encoding::sjis);
+  CHECK(encoding_named("Shift-JIS") == Encoding::sjis);
+  CHECK(encoding_named("SHIFT_JIS_2004") == Encoding::sjis);
+  CHECK(encoding_named("big-5") == Encoding::double_byte);
+  CHECK(encoding_named("windows-949") == Encoding::double_byte);
+  CHECK(encoding_named("GB18030") == Encoding::gb18030);
+  CHECK(encoding_named("UTF8") == Encoding::ascii_safe);
+  CHECK(encoding_named("EUC_JIS_2004") == Encoding::ascii_safe);
+  CHECK(encoding_named("") == Encoding::ascii_safe);
 }
 
 TEST_CASE("a text of more than 1 MiB is unparsed") {
