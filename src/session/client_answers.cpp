@@ -150,7 +150,7 @@ void ClientSession::tell_restored() {
   scratch_.clear();
   for (const std::string& name : restored_) {
     const std::string* value = settings_->find(name);
-    if (value && is_tracked(name) && !equals_ignoring_case(name, "search_path")) {
+    if (value && follows(name) && !equals_ignoring_case(name, "search_path")) {
       protocol::append_parameter_status(scratch_, name, *value);
     }
   }
@@ -190,7 +190,7 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
 
 void ClientSession::on_parameter(ServerSession& server, Bytes name, Bytes value) {
   if (on_replica_ || &server != server_) return;
-  const bool travels = settings_->find(name) || is_tracked(name);
+  const bool travels = settings_->find(name) || follows(name);
   if (!travels) return;
   if (resetting_ && startup_settings_->find(name)) return;
   settings_ = hub_.interner().with(settings_, name, value);

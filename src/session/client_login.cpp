@@ -164,11 +164,23 @@ bool ClientSession::ask_for_replication(const protocol::Startup& startup) {
   return true;
 }
 
-bool ClientSession::listed_as_ignored(std::string_view name) const {
-  for (std::string_view ignored : pgweir::split(hub_.settings().ignore_startup_parameters, ',')) {
-    if (equals_ignoring_case(ignored, name)) return true;
+namespace {
+
+bool listed(const std::string& comma_list, std::string_view name) {
+  for (std::string_view one : pgweir::split(comma_list, ',')) {
+    if (equals_ignoring_case(one, name)) return true;
   }
   return false;
+}
+
+}  // namespace
+
+bool ClientSession::listed_as_ignored(std::string_view name) const {
+  return listed(hub_.settings().ignore_startup_parameters, name);
+}
+
+bool ClientSession::follows(std::string_view name) const {
+  return is_tracked(name) || listed(hub_.settings().track_extra_parameters, name);
 }
 
 /// False: the parameter is refused.
@@ -183,8 +195,7 @@ bool ClientSession::take_parameter(std::string_view name, std::string_view value
     if (!taken) close(taken.error());
     return true;
   }
-  if (tracked.empty() && hub_.settings().unknown_startup_parameters == config::UnknownStartupParameters::refuse &&
-      !config::listed(hub_.settings().track_extra_parameters, name)) {
+  if (hub_.settings().unknown_startup_parameters == config::UnknownStartupParameters::refuse && !follows(name)) {
     return false;
   }
   settings_ = hub_.interner().with(settings_, tracked.empty() ? name : tracked, value);

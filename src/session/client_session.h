@@ -175,6 +175,8 @@ class ClientSession final : public io::TransportUser {
   std::size_t read_console(Bytes input);
 
   bool listed_as_ignored(std::string_view name) const;
+  /// A reported parameter that stays with its client: the usual ones, and those of track_extra_parameters.
+  bool follows(std::string_view name) const;
   void read_dialect();
 
   void send_welcome(const std::vector<std::pair<std::string, std::string>>& reported);
