@@ -44,11 +44,12 @@ def test_psql_shows_everything_that_help_names(weir):
     psql = (tool("psql", "postgresql-client"), "-X", "-w", "-h", HOST, "-p", str(weir.port), "-U", "admin", "-d", "pgbouncer")
     told = run(*psql, "-c", "SHOW HELP")
     assert told.returncode == 0 and "Console usage" in told.stderr, told.stderr
-    names = sorted({word for line in re.findall(r"SHOW ([A-Z_|]+)", told.stderr) for word in line.split("|")} - {"HELP", "FDS"})
+    names = sorted({word for line in re.findall(r"SHOW ([A-Z_|]+)", told.stderr) for word in line.split("|")} - {"HELP", "FDS", "DEPENDENCIES"})
     assert {"POOLS", "CLIENTS", "SERVERS", "STATS", "VERSION", "CONFIG", "NODES", "ROUTING"} <= set(names), names
     shown = run(*psql, *(argument for name in names for argument in ("-c", f"SHOW {name}")))
     assert shown.returncode == 0, shown.stderr
     assert len(re.findall(r"^\(\d+ rows?\)$", shown.stdout, re.MULTILINE)) == len(names), shown.stdout
+    assert re.search(r"^\(\d+ rows?\)$", run(*psql, "-c", "SHOW DEPENDENCIES pg_class").stdout, re.MULTILINE)
     assert "SHOW FDS is not supported" in run(*psql, "-c", "SHOW FDS").stderr
 
 
