@@ -162,7 +162,9 @@ std::optional<Bytes> Classifier::Impl::readable(Bytes text, Dialect dialect) {
   return Bytes(converted.data(), converted.size());
 }
 
-std::optional<Shape> Classifier::Impl::shape_of(Bytes text, Dialect dialect) {
+// All in one function, so that the scanner's place in the text and the sink's in its bytes stay in registers: as members
+// behind pointers they would be read again after each byte that is written.
+[[gnu::flatten]] std::optional<Shape> Classifier::Impl::shape_of(Bytes text, Dialect dialect) {
   ShapeSink sink(key, dialect, text, shape_bytes);
   const bool broken = Scanner<ShapeSink>(text, dialect, sink).run() == ScanEnd::broken;
   const Shape shape = broken ? Shape() : sink.finish();

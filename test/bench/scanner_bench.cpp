@@ -1,9 +1,14 @@
 // What the class of a statement costs: nanoseconds for some usual ones when the cache knows their
 // shape and when it does not, and, with `--each FILE`, a run in which a profiler can count the
 // instructions of every statement of the corpus apart (scanner_instructions.py does).
+#include <malloc.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -112,9 +117,61 @@ int run_each(const char* path) {
   return found == 0 ? 1 : 0;
 }
 
+std::size_t bytes_in_use() { return mallinfo2().uordblks; }
+
+/// N different shapes, then as many texts of one shape: what is kept of them, and what the latter allocate.
+int flood(std::size_t texts) {
+  constexpr std::size_t kEntries = 10'000;
+  FixedRandom random;
+  sql::Classifier classifier(random, kEntries);
+  const std::size_t before = bytes_in_use();
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < texts; ++i) {
+    classifier.classify("SELECT c" + std::to_string(i) + " FROM t WHERE id = $1", {});
+    if (i % 100'000 == 0) most = std::max(most, bytes_in_use() - before);
+  }
+  most = std::max(most, bytes_in_use() - before);
+  std::printf("%zu shapes: %zu cached, %.1f MB in use at most (%.0f bytes for each entry)\n", texts, classifier.cached(),
+              static_cast<double>(most) / 1e6, static_cast<double>(most) / static_cast<double>(classifier.cached()));
+  return classifier.cached() <= kEntries ? 0 : 1;
+}
+
+int long_texts() {
+  const std::pair<const char*, std::pair<std::string, std::string>> kinds[] = {
+      {"nested comments", {"/*", "*/"}}, {"parentheses", {"(", ")"}},  {"1+1+1", {"+1", ""}},
+      {"UNION ALL", {" UNION ALL SELECT 1", ""}}, {"IN list", {",2", ""}},
+  };
+  std::printf("%-18s %12s %12s %12s\n", "microseconds", "16 kB", "128 kB", "1 MB");
+  for (const auto& [name, pieces] : kinds) {
+    std::printf("%-18s", name);
+    for (const std::size_t size : {std::size_t{1} << 14, std::size_t{1} << 17, (std::size_t{1} << 20) - 64}) {
+      const std::size_t n = size / (pieces.first.size() + pieces.second.size());
+      std::string text = "SELECT ";
+      if (pieces.second.empty()) text += std::strcmp(name, "IN list") == 0 ? "1 WHERE a IN (1" : "1";
+      for (std::size_t i = 0; i < n; ++i) text += pieces.first;
+      if (!pieces.second.empty()) text += "1";
+      for (std::size_t i = 0; i < n; ++i) text += pieces.second;
+      if (std::strcmp(name, "IN list") == 0) text += ")";
+      double least = 1e12;
+      for (int i = 0; i < 5; ++i) {
+        FixedRandom random;
+        sql::Classifier classifier(random, 10);
+        const std::clock_t began = std::clock();
+        classifier.classify(text, {});
+        least = std::min(least, static_cast<double>(std::clock() - began) * 1e6 / CLOCKS_PER_SEC);
+      }
+      std::printf(" %12.0f", least);
+    }
+    std::printf("\n");
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--flood") == 0) return flood(std::strtoul(argv[2], nullptr, 10));
+  if (argc == 2 && std::strcmp(argv[1], "--long") == 0) return long_texts();
   if (argc == 3 && std::strcmp(argv[1], "--each") == 0) return run_each(argv[2]);
   compare_times();
   return 0;

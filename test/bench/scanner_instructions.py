@@ -8,6 +8,7 @@ by callgrind for each statement of the corpus and for some usual ones.
 from __future__ import annotations
 
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -20,8 +21,8 @@ LONG_MAX = 1600     # what a statement of 200 bytes may cost
 top = pathlib.Path(__file__).resolve().parents[2]
 
 
-def counted(program: pathlib.Path) -> list[tuple[str, int, float]]:
-    """(name, bytes, instructions) of each statement."""
+def counted(program: pathlib.Path) -> list[tuple[str, int, float, bool]]:
+    """(name, bytes, instructions, whether memory is allocated) of each statement."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--dump-before=bench_statement_begins",
@@ -33,8 +34,8 @@ def counted(program: pathlib.Path) -> list[tuple[str, int, float]]:
         for part in range(2, len(named) + 2):
             text = pathlib.Path(f"{folder}/out.{part}").read_text()
             total = next(line for line in text.splitlines() if line.startswith(("totals:", "summary:")))
-            counts.append(int(total.split()[1]) / ROUNDS)
-        return [(name, int(size), count) for (size, name), count in zip(named, counts)]
+            counts.append((int(total.split()[1]) / ROUNDS, re.search(r"\bmalloc\b|operator new", text) is not None))
+        return [(name, int(size), *count) for (size, name), count in zip(named, counts)]
 
 
 def main() -> int:
@@ -43,13 +44,14 @@ def main() -> int:
     usual = [row for row in rows if not row[0].startswith("q0")]
     corpus = [row for row in rows if row[0].startswith("q0")]
     print(f"{'statement':24} {'bytes':>6} {'instructions':>13}")
-    for name, size, count in usual:
-        print(f"{name:24} {size:6} {count:13.0f}")
-    median = statistics.median(count for _, _, count in corpus)
-    per_byte = sorted(count / size for _, size, count in corpus if size >= 100)
-    print(f"{'corpus, median':24} {statistics.median(size for _, size, _ in corpus):6.0f} {median:13.0f}")
+    for name, size, count, allocates in usual:
+        print(f"{name:24} {size:6} {count:13.0f}{'  allocates' if allocates else ''}")
+    median = statistics.median(count for _, _, count, _ in corpus)
+    per_byte = sorted(count / size for _, size, count, _ in corpus if size >= 100)
+    print(f"{'corpus, median':24} {statistics.median(size for _, size, _, _ in corpus):6.0f} {median:13.0f}")
+    print(f"corpus, statements that allocate nothing: {sum(not allocates for *_, allocates in corpus)} of {len(corpus)}")
     print(f"corpus, per byte of statements from 100 bytes: median {statistics.median(per_byte):.1f}, most {per_byte[-1]:.1f}")
-    long = next(count for name, _, count in usual if name == "200 bytes")
+    long = next(count for name, _, count, _ in usual if name == "200 bytes")
     if median > MEDIAN_MAX or long > LONG_MAX:
         print(f"more than {MEDIAN_MAX} for the median or {LONG_MAX} for 200 bytes")
         return 1
