@@ -192,11 +192,11 @@ std::shared_ptr<session::DatabaseMarks> Cluster::marks_of(const std::string& dbn
     marks->writes.mark({}, true, log_.mark(), parts_.clock.now());
     return marks;
   }
-  const bool fresh = log_.last_ticket() == tokens::kFloorTicket;
+  const tokens::Ticket floor = log_.last_ticket() == tokens::kFloorTicket ? tokens::kFloorTicket : log_.mark();
   marks = std::make_shared<session::DatabaseMarks>();
-  marks->writes = tokens::TableWrites(kTrackedTablesMax, fresh ? tokens::kFloorTicket : log_.mark());
+  marks->writes = tokens::TableWrites(kTrackedTablesMax, floor);
   marks->writes.begin(parts_.clock.now());
-  marks->keys.begin(parts_.clock.now());
+  marks->keys.begin(parts_.clock.now(), floor);
   known = marks;
   return marks;
 }

@@ -147,7 +147,7 @@ void Pooler::Impl::apply_databases() {
     const config::Database before = std::exchange(database.line, *line);
     const bool other_tls = take_tls(database);
     const bool replace = config::needs_new_servers(before, *line) || other_tls;
-    if (before.hosts != line->hosts || before.replica_hosts != line->replica_hosts)
+    if (before.hosts != line->hosts || before.replica_hosts != line->replica_hosts || before.dbname != line->dbname)
       set_nodes(database);
     for (const auto& pool : database.pools) {
       if (replace) {
@@ -244,7 +244,9 @@ void Pooler::Impl::set_nodes(DatabaseEntry& database) {
     database.cluster = after;
     const std::string& dbname = line.dbname.empty() ? database.name : line.dbname;
     if (before != after || !database.captures || dbname != database.marks_of) {
-      database.marks = after->marks_of(dbname);
+      const std::shared_ptr<session::DatabaseMarks> old = std::exchange(database.marks, after->marks_of(dbname));
+      // Sessions hold on to the keys of before: those who name one from now on must find the same.
+      if (dbname == database.marks_of && database.marks->keys.size() == 0) std::swap(database.marks->keys, old->keys);
       database.marks_of = dbname;
       database.ddl_told = database.marks->ddl_done;
       database.catalog_stale = true;

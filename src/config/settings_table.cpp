@@ -286,7 +286,7 @@ constexpr Row kRows[] = {
         .doc = "How TLS towards servers begins: with the question whether there is any (postgres), or at once (direct: PostgreSQL 17 and newer, with server_tls_sslmode = require and above)."}),
     bind<&Settings::so_reuseport>({.name = "so_reuseport", .fallback = "0", .reload = kRestart,
         .doc = "Lets several processes listen on the same port.",
-        .differs = "Only with `replica_host`: each process knows its own writes alone, so the levels above `eventual` read on the primary."}),
+        .differs = "Only with `replica_host`: each process knows its own writes alone, so levels that rest on knowing all writes are served as `latest`."}),
     bind<&Settings::sqlstate_style>({.name = "sqlstate_style", .fallback = "postgres", .origin = kPgweir,
         .doc = "SQLSTATEs of the pooler's own errors: the one that fits, as PostgreSQL chooses it, or 08P01 for all, as PgBouncer does (pgbouncer)."}),
     bind<&Settings::stats_period>({.name = "stats_period", .fallback = "60",

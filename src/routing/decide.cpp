@@ -27,6 +27,7 @@ using config::ConsistencyLevel;
 struct Demand {
   tokens::Need session{};
   tokens::Lsn seen{};
+  tokens::Lsn seen_elsewhere{};
   NodeId seen_on{};
   tokens::Need tables{};
   NodeId only_replica{};
@@ -50,6 +51,7 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
     case ConsistencyLevel::session:
       demand.session = unit.session;
       demand.seen = unit.seen;
+      demand.seen_elsewhere = unit.seen_elsewhere;
       demand.seen_on = unit.seen_on;
       demand.only_replica = unit.only_replica;
       break;
@@ -59,6 +61,7 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
     case ConsistencyLevel::table:
       demand.session = unit.session;
       demand.seen = unit.seen;
+      demand.seen_elsewhere = unit.seen_elsewhere;
       demand.seen_on = unit.seen_on;
       demand.tables = unit.tables;
       demand.only_replica = unit.only_replica;
@@ -111,7 +114,7 @@ Stage stage_of(const NodeView& node, const Demand& demand, const Policy& policy)
   // Behind such an address the next connection may reach another instance, whose LSN nobody asked.
   if (node.several && (demand.only_replica || demand.seen.value != 0 || !demand.session.nothing())) return Stage::session_behind;
   if (demand.only_replica && demand.only_replica != node.id) return Stage::session_behind;
-  if (demand.seen_on != node.id && node.replayed < demand.seen) return Stage::session_behind;
+  if (node.replayed < (demand.seen_on == node.id ? demand.seen_elsewhere : demand.seen)) return Stage::session_behind;
   if (!has_replayed(node, demand.session)) return Stage::session_behind;
   if (node.several && !demand.tables.nothing()) return Stage::tables_behind;
   if (!has_replayed(node, demand.tables)) return Stage::tables_behind;

@@ -45,6 +45,7 @@ struct UnitFacts {
   tokens::Need session;  ///< the session's token
   /// What earlier reads have shown, on replicas. The one that was read last shows it again whatever it is asked about its position.
   tokens::Lsn seen{};
+  tokens::Lsn seen_elsewhere{};  ///< what others than that one have shown
   NodeId seen_on;
   tokens::Need tables;   ///< last writes of the tables that the unit reads; at level latest: all there was when it came
   /// Since the last commit to a table that the unit reads, and since the session's or key's own last one; at the levels window and pin.

@@ -25,6 +25,9 @@ struct Causality {
   Time last_read_at{};
   /// What reads on replicas have shown, at most: only the last of them may be read again before it is known to be there.
   tokens::Lsn seen{};
+  tokens::Lsn seen_elsewhere{};  ///< the part of it that last_replica did not show
+  /// Something was written or seen at a level that does not keep it in `need`: level session must ask for all there is.
+  bool unrecorded = false;
   /// The last commit, as its acknowledgement was passed on; the zero Time before the first.
   Time last_write_at{};
 
@@ -34,6 +37,7 @@ struct Causality {
   void note_read(NodeId replica, std::uint64_t instance, Time now, tokens::CaptureLog& captures) {
     const bool elsewhere = last_replica != replica || last_instance != instance;
     if (elsewhere && !read_is_covered()) need.join({.lsn = {}, .pending = captures.mark()});
+    if (elsewhere) seen_elsewhere = seen;
     last_replica = replica;
     last_instance = instance;
     last_read_at = now;
@@ -50,7 +54,10 @@ class CausalKeys {
   /// Never null. Keys that a session holds do not make room.
   std::shared_ptr<Causality> get(std::string_view key, tokens::CaptureLog& captures);
   /// Writes are seen from `now` on: any key may have written until then.
-  void begin(Time now) noexcept { forgotten_.last_write_at = now; }
+  void begin(Time now, tokens::Ticket floor) noexcept {
+    forgotten_.last_write_at = now;
+    forgotten_.need.pending = floor;
+  }
   std::size_t size() const noexcept { return by_key_.size(); }
 
  private:

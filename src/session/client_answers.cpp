@@ -119,7 +119,7 @@ void ClientSession::on_ready(ServerSession& server, char status) {
     healed_from_.clear();
     reruns_ = 0;
   } else {
-    if (tracks()) unit_answered(server, status);
+    if (tracks() || entered_ || ddl_marks_) unit_answered(server, status);
     status_ = status;
     if (status != 'I' && pool_->mode == config::PoolMode::statement) {
       return close(error_of(PoolerError::transaction_in_statement_mode));
@@ -173,7 +173,11 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
     }
     if (last && status == 'I') drop_writes();
   }
-  if (status == 'I') confirm_settings(server);
+  if (status == 'I') {
+    confirm_settings(server);
+  } else if ((transaction_ended_ || ended_within_) && !unconfirmed_settings_.empty()) {
+    pin();  // COMMIT AND CHAIN and the like: which of them count can't be told any more.
+  }
   if (last && status == 'I') portals_.clear();
   if (status == 'I' && last) end_ddl();
   if (!healed_from_.empty()) {

@@ -51,6 +51,8 @@ std::size_t ClientSession::collect(Bytes input) {
     request_at_ = hub_.now();
     examined_ = 0;
     if (!split() || pin_ != Pin::none) {
+      // What is left of the last unit must not decide where this one goes, should a reload split the database meanwhile.
+      if (!split()) unit_.reset();
       if (unit_) unit_->query.reset();
       // Nobody holds a server while he is still writing.
       if (input.size() < *size && *size <= kWholeSizeMax) {
@@ -69,6 +71,7 @@ std::size_t ClientSession::collect(Bytes input) {
     begin_unit();
   }
   // A reload may have ended the split since the unit began.
+  if (!split() && unit_) unit_->keep_on_primary(sql::Cause::unparsed);
   const Seen seen = split() ? examine(input) : Seen::for_primary;
   if (state_ == ClientState::closed || seen == Seen::part) return 0;
   unit_complete();

@@ -28,21 +28,23 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   if (causality.identity != cluster.identity) {
     causality.identity = cluster.identity;
     if (!causality.need.nothing() || causality.seen.value != 0) causality.need = {.lsn = {}, .pending = database.captures->mark()};
-    causality.seen = {};
+    causality.seen = causality.seen_elsewhere = {};
   }
   if (doubt_.identity != cluster.identity) {
     doubt_.identity = cluster.identity;
     if (!doubt_.need.nothing()) doubt_.need = {.lsn = {}, .pending = database.captures->mark()};
   }
+  const ConsistencyLevel level = policy().level;
+  if (level == ConsistencyLevel::session && std::exchange(causality.unrecorded, false)) see_latest(causality);
   settle(causality.need);
   settle(doubt_.need);
   facts.last_replica = causality.last_replica;
   facts.only_replica = {};
-  const ConsistencyLevel level = policy().level;
   if (causality.last_replica && level != ConsistencyLevel::eventual) {
     // What the last read saw is known once that replica was asked again after it.
     const routing::NodeView* node = cluster.find(causality.last_replica);
     if (!node) {
+      if (!causality.read_is_covered()) see_latest(causality);
       causality.last_replica = {};
     } else if (!node->several && causality.last_instance != node->instance) {
       // Nobody can tell any more what it had shown, and it may show less now.
@@ -57,6 +59,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   }
   facts.session = causality.need;
   facts.seen = causality.seen;
+  facts.seen_elsewhere = causality.seen_elsewhere;
   facts.seen_on = causality.last_replica;
   if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
   facts.tables = {};
@@ -158,6 +161,9 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning, Bytes
         note_unconfirmed("search_path", std::nullopt);
         for (const SettingsSet::Item& item : startup_settings_->items()) {
           note_unconfirmed(item.name, std::nullopt);
+        }
+        for (std::size_t i = 0, open = unconfirmed_settings_.size(); i < open; ++i) {
+          note_unconfirmed(std::string(unconfirmed_settings_[i].name), std::nullopt);
         }
         for (const SettingsSet::Item& item : settings_->items()) {
           if (!is_tracked(item.name) && !startup_settings_->find(item.name)) note_unconfirmed(item.name, std::nullopt);
@@ -269,7 +275,11 @@ void ClientSession::mark_writes() {
   // At level table the marks themselves are all that a read has to wait for, its writer's own ones too: a read of another table owes
   // nothing to this write.
   causality().last_write_at = hub_.now();
-  if (policy().level != ConsistencyLevel::table) causality().need.join({.lsn = {}, .pending = ticket});
+  if (policy().level != ConsistencyLevel::table) {
+    causality().need.join({.lsn = {}, .pending = ticket});
+  } else {
+    causality().unrecorded = true;
+  }
 }
 
 /// The statement that may change the catalog has ended, or nobody will ever know.
@@ -297,7 +307,10 @@ void ClientSession::note_seen() {
   const ConsistencyLevel level = policy().level;
   if (level == ConsistencyLevel::session || (level == ConsistencyLevel::table && may_show_unmarked())) {
     see_latest(causality());
-  } else if (level == ConsistencyLevel::table && doubted_) {
+    return;
+  }
+  causality().unrecorded = true;
+  if (level == ConsistencyLevel::table && doubted_) {
     const bool another = !doubt_.need.nothing() && doubt_.shape != *doubted_;
     doubt_.need.pending = database.captures->mark();
     doubt_.shape = another ? sql::Shape() : *doubted_;

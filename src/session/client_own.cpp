@@ -94,6 +94,17 @@ std::optional<std::size_t> ClientSession::answer_own(char type, std::uint64_t si
   return unit.size;
 }
 
+/// Whether a whole message at the front of `input` begins such a unit.
+bool ClientSession::is_own_front(Bytes input) {
+  if (input.empty() || (input[0] != kQuery && input[0] != kParse)) return false;
+  const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
+  if (!size || *size <= protocol::kHeaderSize || input.size() < *size) return false;
+  const Bytes body = input.substr(protocol::kHeaderSize, static_cast<std::size_t>(*size) - protocol::kHeaderSize);
+  if (input[0] == kQuery) return own_order(protocol::Reader(body).cstring()).has_value();
+  const auto parse = protocol::parse_parse(body);
+  return parse && parse->name.empty() && own_order(parse->query).has_value();
+}
+
 void ClientSession::answer_extended(const OwnOrder& order, Bytes unit) {
   bool failed = false;
   for (std::size_t at = 0; at < unit.size();) {

@@ -156,6 +156,8 @@ std::size_t ClientSession::stream(Bytes input) {
       used += now;
       continue;
     }
+    // What is pgweir's own waits until all before it has been answered.
+    if (in_flight_ > 0 && !unit_open_ && tracks() && is_own_front(rest)) return used;
     if (may_be_replicas() && !cleared_) {
       // The unit behind one that is under way is looked at from its beginning.
       if (used > 0) return used;
@@ -168,6 +170,11 @@ std::size_t ClientSession::stream(Bytes input) {
       if (const std::optional<std::size_t> done = answer_own(rest[0], *size, rest)) {
         if (*done == 0) return used;
         used += *done;
+        // It came in pieces, and the server that was asked for is not needed.
+        if (status_ == 'I') {
+          leaving_ = true;
+          hub_.wants_turn(*this);
+        }
         continue;
       }
     }

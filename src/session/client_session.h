@@ -223,6 +223,7 @@ class ClientSession final : public io::TransportUser {
     std::string key_at_login;
     std::optional<config::ConsistencyLevel> level_at_login;
   };
+  static bool is_own_front(Bytes input);
   std::optional<std::size_t> answer_own(char type, std::uint64_t size, Bytes input);
   void answer_extended(const OwnOrder& order, Bytes unit);
   void append_own_columns(const OwnOrder& order);

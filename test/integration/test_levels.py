@@ -9,7 +9,7 @@ import pytest
 import pooler as poolers
 from cluster import wait_for
 from test_read_split import Count, ran_on, runs_on_replica
-from wire import connected
+from wire import connected, simple
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -181,6 +181,42 @@ def test_a_session_sets_its_own_level(cluster, db):
         assert client.query("SET pgweir.last_route = 'x'").sqlstates == ["55P02"]
         assert client.extended("SET pgweir.causal_key = '" + "x" * 129 + "'").sqlstates == ["22023"]
         assert client.query("SELECT 1").rows == [("1",)]
+
+
+def test_a_key_is_shared_whatever_level_its_sessions_have(cluster, db):
+    with served(cluster, db, "read_consistency = table\nreplica_wait = 0") as (weir, one), connected(weir.port) as two:
+        for client in (one, two):
+            assert not client.query("SET pgweir.causal_key = 'both'").errors
+        assert not two.query("SET pgweir.read_consistency = session").errors
+        assert runs_on_replica(cluster, two, "SELECT * FROM notes")
+        for replica in cluster.replicas:
+            replica.pause_replay()
+        try:
+            assert not one.query("INSERT INTO notes VALUES (1)").errors
+            assert count_of(two) == cluster.primary.value("SELECT count(*) FROM notes", db)
+        finally:
+            for replica in cluster.replicas:
+                replica.resume_replay()
+
+
+def test_an_order_to_pgweir_in_pieces_or_in_a_pipeline_is_answered_here(cluster, db):
+    with served(cluster, db, "") as (weir, client):
+        whole = simple("SET pgweir.causal_key = 'cut'")
+        for cut in range(1, len(whole)):
+            client.send(whole[:cut])
+            assert client.quiet_for(0.002)
+            client.send(whole[cut:])
+            assert client.until("Z").tags == ["SET"]
+        wait_for("no server is kept", lambda: all(int(row["sv_active"]) == 0 for row in weir.console("SHOW POOLS") if row["database"] == "t"))
+        client.send(simple("INSERT INTO notes VALUES (1)"), simple("SET pgweir.causal_key = 'piped'"), simple("BEGIN"),
+                    simple("SHOW pgweir.causal_key"), simple("COMMIT"))
+        assert client.until("Z").tags == ["INSERT 0 1"]
+        assert client.until("Z").tags == ["SET"]
+        assert client.until("Z").tags == ["BEGIN"]
+        shown = client.until("Z")
+        assert shown.rows == [("piped",)] and shown.status == "T"
+        assert client.until("Z").tags == ["COMMIT"]
+        assert ran_on(cluster, client, "SELECT * FROM quiet") == "replica"
 
 
 def test_the_application_s_settings_are_answered_to_drivers(cluster, db):

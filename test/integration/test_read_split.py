@@ -377,6 +377,25 @@ def test_settings_follow_their_client_to_replicas_and_nobody_else(cluster, weir,
             assert value_of(client) != expected
 
 
+@pytest.mark.parametrize("script", [
+    ["BEGIN", "SET app.tenant = 'x'", "COMMIT AND CHAIN", "SELECT 1", "ROLLBACK"],
+    ["BEGIN", "SET app.tenant = 'x'", "ROLLBACK AND CHAIN", "COMMIT"],
+    ["BEGIN; SET app.tenant = 'x'; COMMIT; BEGIN", "ROLLBACK"],
+    ["BEGIN", "SET app.tenant = 'x'", "RESET ALL", "COMMIT"],
+    ["BEGIN; SET app.tenant = 'x'; RESET ALL; COMMIT"],
+], ids=["commit and chain", "rollback and chain", "commit, begin", "reset all", "reset all in one"])
+def test_a_setting_stays_with_its_client_however_its_transaction_ends(cluster, db, script):
+    ask = "/* pgweir: primary */ SELECT coalesce(current_setting('app.tenant', true), '')"
+    with poolers.for_cluster(cluster, db, "pool_size=1") as pooler, connected(pooler.port) as wanting:
+        assert not wanting.query("SET app.tenant = 'x'").errors
+        with connected(pooler.port) as client:
+            for sql in script:
+                assert not client.query(sql).errors
+        with connected(pooler.port) as other:
+            assert other.query(ask).rows == [("",)]
+        assert wanting.query(ask).rows == [("x",)]
+
+
 def test_a_setting_that_fails_is_not_brought_along(cluster, client, settled):
     assert client.query("SET statement_timeout = 'soon'").sqlstates == ["22023"]
     assert client.query("SET no_such_setting = 1").sqlstates == ["42704"]

@@ -197,6 +197,10 @@ TEST_CASE("what reads have shown binds every replica but the one that was read l
   Route route = world.route();
   REQUIRE(route.replica_count == 1);
   CHECK(route.replicas[0] == kFirst);
+  world.unit.seen_elsewhere = Lsn{901};  // A hint, or another session of the key, had read it elsewhere.
+  CHECK(world.reason() == Reason::token_ahead);
+  world.unit.seen_elsewhere = Lsn{900};
+  CHECK(world.reason() == Reason::read);
   world.unit.seen_on = {};
   CHECK(world.reason() == Reason::token_ahead);
   world.cluster.nodes[2].replayed = Lsn{950};

@@ -51,3 +51,16 @@ TEST_CASE("reads of one key on two replicas before either was asked again need a
   key.note_read(NodeId{1}, 5, Time{} + std::chrono::seconds{4}, captures);
   CHECK(key.need.pending == before + 1);
 }
+
+TEST_CASE("a replica that is read again is bound by what others have shown") {
+  tokens::CaptureLog captures;
+  Causality session;
+  session.note_read(NodeId{1}, 5, Time{} + std::chrono::seconds{1}, captures);
+  session.seen = {100};
+  session.last_read_at = Time::max();
+  session.note_read(NodeId{1}, 5, Time{} + std::chrono::seconds{2}, captures);
+  CHECK(session.seen_elsewhere.value == 0);
+  session.last_read_at = Time::max();
+  session.note_read(NodeId{2}, 6, Time{} + std::chrono::seconds{3}, captures);
+  CHECK(session.seen_elsewhere.value == 100);
+}
