@@ -64,6 +64,7 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   entrance.user = user;
   entrance.local_uid = local_uid;
   entrance.access = access_;
+  entrance.auth_type = settings_->auth_type;
   if (client.is_console && replication != session::Replication::none)
     entrance.problem = Error("0A000", "the console has nothing to replicate");
   return decide(client);
@@ -100,7 +101,7 @@ session::Admission Pooler::Impl::decide(Client& client) {
 /// By auth_type, or by the rule that fits. False: which one fits has to be asked first.
 bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
   Entrance& entrance = *client.entrance;
-  switch (settings_->auth_type) {
+  switch (entrance.auth_type) {
     case config::AuthType::any: answer.method = auth::Method::any; return true;
     case config::AuthType::trust: answer.method = auth::Method::trust; return true;
     case config::AuthType::plain: answer.method = auth::Method::plain; return true;
@@ -114,7 +115,8 @@ bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
   }
   const io::Transport& transport = *client.session.transport();
   const io::Address peer = transport.peer();
-  auth::HbaQuestion question{.database = entrance.database,
+  // The console has two names; rules know it by PgBouncer's.
+  auth::HbaQuestion question{.database = client.is_console ? std::string_view("pgbouncer") : entrance.database,
                              .user = entrance.user,
                              .physical_replication = client.session.replication() == session::Replication::physical,
                              .encrypted = transport.tls() != nullptr,
@@ -232,9 +234,14 @@ session::Admission Pooler::Impl::let_in(Client& client, session::Admission answe
   DatabaseEntry* found = database_for(entrance.database);
   if (!found) return refuse(PoolerError::no_such_database, entrance.database);
   if (found->disabled) return refuse(PoolerError::database_disabled, entrance.database);
+  const bool forced = !found->line.user.empty();
+  // Who says any name would be logged in to the servers with what is stored of its owner.
+  if (!forced && answer.method == auth::Method::any) {
+    log().error(concat({name_of(client), "auth_type = any needs user= on the line of database ", entrance.database}));
+    return refuse(PoolerError::bad_configuration);
+  }
   UserEntry& known = user_for(entrance.user);
   if (const auto full = too_many_clients(*found, known)) return refuse(*full);
-  const bool forced = !found->line.user.empty();
   PoolEntry& pool = pool_for(*found, forced ? found->line.user : entrance.user, forced);
   client.pool_entry = &pool;
   client.user_entry = &known;

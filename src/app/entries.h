@@ -53,6 +53,7 @@ struct Entrance final : auth::PasswordCheckUser {
   std::string user;
   std::int64_t local_uid = -1;
   std::shared_ptr<const Access> access;
+  config::AuthType auth_type{};         ///< as it was when he came, like access
   const auth::HbaRule* rule = nullptr;  ///< of access, the one that fits
   std::optional<auth::Roles> roles;
   bool asked_for_secret = false;

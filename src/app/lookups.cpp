@@ -219,7 +219,9 @@ void Pooler::Impl::go_on_with_answered() {
       const Status verdict = *std::exchange(entrance.verdict, std::nullopt);
       entrance.check.reset();
       entrance.judged = verdict.ok();
-      client->session.password_judged(verdict, verdict ? decide(*client) : session::Admission{});
+      session::Admission admission = verdict ? decide(*client) : session::Admission{};
+      ENSURE(!admission.pending);  // His method is the one that was judged: nothing is left to be asked.
+      client->session.password_judged(verdict, std::move(admission));
       continue;
     }
     session::Admission answer = decide(*client);

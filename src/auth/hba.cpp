@@ -85,11 +85,14 @@ class Reader {
   std::vector<std::string> warnings_;
 };
 
+/// The console's other name is the same database to rules.
+std::string database_name(std::string name) { return name == "pgweir" ? "pgbouncer" : name; }
+
 Status Reader::add(const Word& word, HbaRule::Names& names, bool of_databases, std::string_view file, int depth) {
   if (word.text.empty()) return Error("an empty name");
   if (names.names.size() >= kNamesMax) return Error("more than 100000 names");
   if (word.quoted) {
-    names.names.push_back(word.text);
+    names.names.push_back(of_databases ? database_name(word.text) : word.text);
   } else if (word.text == "all") {
     names.all = true;
   } else if (of_databases && word.text == "sameuser") {
@@ -106,7 +109,7 @@ Status Reader::add(const Word& word, HbaRule::Names& names, bool of_databases, s
   } else if (word.text.front() == '/') {
     return Error(concat({word.text, ": regular expressions are for auth_ident_file"}));
   } else {
-    names.names.push_back(word.text);
+    names.names.push_back(of_databases ? database_name(word.text) : word.text);
   }
   return {};
 }

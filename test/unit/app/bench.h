@@ -54,10 +54,19 @@ inline constexpr std::string_view kIni =
     "[pgbouncer]\n"
     "listen_addr = 127.0.0.1\n"
     "unix_socket_dir = /tmp\n"
-    "auth_type = any\n"
+    "auth_type = trust\n"
+    "auth_file = users.txt\n"
     "pool_mode = transaction\n"
     "default_pool_size = 1\n"
     "admin_users = boss\n";
+
+/// Everybody who logs in somewhere, without a password.
+inline constexpr std::string_view kUsers =
+    "\"app\" \"\"\n\"big\" \"\"\n\"boss\" \"\"\n\"d\" \"\"\n"
+    "\"endless\" \"\"\n\"few\" \"\"\n\"hastier\" \"\"\n\"narrow\" \"\"\n"
+    "\"other\" \"\"\n\"patient\" \"\"\n\"pgbouncer\" \"\"\n\"quick\" \"\"\n"
+    "\"shop\" \"\"\n\"slow\" \"\"\n\"t\" \"\"\n\"u\" \"\"\n"
+    "\"web\" \"\"\n\"wider\" \"\"\n";
 
 /// A pooler in a world of its own.
 struct Bench {
@@ -72,6 +81,7 @@ struct Bench {
 
   explicit Bench(std::string_view more = "") {
     files.files["p.ini"] = std::string(kIni) + std::string(more);
+    files.files["users.txt"] = std::string(kUsers);
     REQUIRE(pooler.configure("p.ini").ok());
     REQUIRE(pooler.start().ok());
     turn();

@@ -346,7 +346,7 @@ TEST_CASE("a bad file changes nothing, a removed database takes its clients alon
   own->take();
   b.ask(*own, "RELOAD");
   CHECK(own->has("RELOAD failed"));
-  CHECK(b.log.has("p.ini:10"));
+  CHECK(b.log.has("p.ini:11"));
   CHECK_FALSE(client->closing);
   b.files.files["p.ini"] =
       std::string("[databases]\n") + std::string(kIni.substr(kIni.find("[pgbouncer]")));

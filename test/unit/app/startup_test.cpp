@@ -147,3 +147,13 @@ TEST_CASE("the console takes any startup parameter", "[startup]") {
   b.ask(*own, "SHOW VERSION");
   CHECK(own->has("PgBouncer 1.25.2"));
 }
+
+TEST_CASE("auth_type = any lets nobody choose whose secret opens the server", "[startup]") {
+  Bench b("auth_type = any\n[databases]\nours = host=10.0.0.9 user=web\n");
+  auto anybody = b.client("shop", "boss");
+  CHECK(error_on(*anybody) == "FATAL F0000 bouncer config error");
+  CHECK(b.log.has("auth_type = any needs user= on the line of database shop"));
+  CHECK(b.dialer.dialled.empty());
+  auto forced = b.client("ours", "nobody_knows");
+  CHECK_FALSE(forced->closing);
+}

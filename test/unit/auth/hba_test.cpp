@@ -226,3 +226,11 @@ TEST_CASE("addresses are read as people write them, and IPv4 within IPv6 is IPv4
   CHECK_FALSE(is_loopback(*parse_ip("::2")));
   CHECK_FALSE(is_loopback(*parse_ip("128.0.0.1")));
 }
+
+TEST_CASE("the console is one database to rules, whichever of its names they use", "[auth]") {
+  const Result<Hba> hba = parse("host pgweir boss 0.0.0.0/0 trust\nhost \"pgweir\" all 0.0.0.0/0 reject\nhost all all 0.0.0.0/0 md5\n");
+  REQUIRE(hba);
+  CHECK(method(hba->rules, {.address = "10.0.0.1", .database = "pgbouncer", .user = "boss"}) == "trust");
+  CHECK(method(hba->rules, {.address = "10.0.0.1", .database = "pgbouncer", .user = "web"}) == "reject");
+  CHECK(method(hba->rules, {.address = "10.0.0.1", .database = "shop", .user = "web"}) == "md5");
+}
