@@ -137,7 +137,10 @@ void Loop::arm(Time next) noexcept {
     uv_timer_stop(&core_->timer);
     return;
   }
-  const auto wait = chrono::ceil<chrono::milliseconds>(std::max(next - now(), Duration::zero()));
+  // libuv counts from the time it read last, which is older than now() by as long as this process was held up since. Both are readings of
+  // CLOCK_MONOTONIC, so the moment itself is what both agree on.
+  const auto due = static_cast<std::uint64_t>(chrono::ceil<chrono::milliseconds>(next.time_since_epoch()).count());
+  const std::uint64_t known = uv_now(&core_->loop);
   uv_timer_start(
       &core_->timer,
       [](uv_timer_t* timer) {
@@ -145,7 +148,7 @@ void Loop::arm(Time next) noexcept {
         self->armed_for_ = kNever;
         self->hurry();
       },
-      static_cast<std::uint64_t>(wait.count()), 0);
+      due > known ? due - known : 0, 0);
 }
 
 }  // namespace pgweir::net
