@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import time
 
+import psycopg
 import pytest
 
 import pooler as poolers
@@ -220,7 +221,6 @@ def test_an_order_to_pgweir_in_pieces_or_in_a_pipeline_is_answered_here(cluster,
 
 
 def test_the_application_s_settings_are_answered_to_drivers(cluster, db):
-    psycopg = pytest.importorskip("psycopg")
     with poolers.for_cluster(cluster, db) as weir, psycopg.connect(weir.dsn()) as connection:
         connection.execute("SET pgweir.causal_key = 'user:7'", prepare=False)
         connection.execute("INSERT INTO notes VALUES (1)")
