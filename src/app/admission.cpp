@@ -55,7 +55,8 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   if (settings_->log_connections) {
     log().log(concat({name_of(client), "login attempt: db=", database, " user=", user,
                       " tls=", tls ? tls->text() : "no",
-                      " replication=", replication == session::Replication::none ? "no" : to_string(replication)}));
+                      " replication=", replication == session::Replication::none ? "no" : to_string(replication),
+                      session.proxied() ? " proxy=" : "", session.proxied() ? session.transport()->peer().host : ""}));
   }
   client.is_console = admin::is_console_database(database);
   client.entrance = std::make_unique<Entrance>();
@@ -114,7 +115,7 @@ bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
     case config::AuthType::hba: break;
   }
   const io::Transport& transport = *client.session.transport();
-  const io::Address peer = transport.peer();
+  const io::Address peer = client.session.peer();
   // The console has two names; rules know it by PgBouncer's.
   auth::HbaQuestion question{.database = client.is_console ? std::string_view("pgbouncer") : entrance.database,
                              .user = entrance.user,
@@ -123,7 +124,7 @@ bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
                              .address = std::nullopt,
                              .roles = entrance.roles ? &*entrance.roles : nullptr};
   if (peer.kind == io::Address::Kind::tcp) {
-    question.address = auth::parse_ip(peer.host);
+    question.address = parse_ip(peer.host);
     if (!question.address) {  // Nobody's; a rule for Unix sockets must not fit it.
       answer.method = auth::Method::reject;
       return true;

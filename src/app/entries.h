@@ -135,6 +135,8 @@ struct Server : pool::ServerSeat {
 /// A connection from an application.
 struct Client : pool::Waiter {
   Client(session::Hub& hub, ClientId id, std::unique_ptr<io::Door> door);
+  /// Where it comes from: known at once, and better once a proxy has told.
+  void note_address();
 
   session::ClientSession session;
   PoolEntry* pool_entry = nullptr;  ///< from the startup packet on; null for the console

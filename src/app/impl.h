@@ -85,6 +85,7 @@ class Pooler::Impl final : public session::Hub,
   bool offers_tls() const noexcept override;
   std::unique_ptr<io::Transport> encrypt(std::unique_ptr<io::Transport> plain, io::TransportUser& user,
                                          io::TlsStart how, Bytes read) override;
+  void client_named(session::ClientSession& client) noexcept override;
   void client_encrypted(session::ClientSession& session) noexcept override;
   void logged_in(session::ClientSession& session, auth::Credentials credentials) override;
   std::unique_ptr<session::Console> console(session::ClientSession& session) override;

@@ -237,7 +237,7 @@ void Pooler::Impl::judge_password(session::ClientSession& session, const std::st
     return answered_.add(client);
   }
   const auth::HbaRule* rule = entrance.rule;
-  const io::Address peer = session.transport()->peer();
+  const io::Address peer = session.peer();
   auth::PasswordQuestion question{.user = entrance.user,
                                   .password = password,
                                   .client_host = peer.kind == io::Address::Kind::tcp ? peer.host : std::string(),

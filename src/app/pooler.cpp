@@ -26,8 +26,12 @@ Server::Server(session::Hub& hub, PoolEntry& pool_entry, Node& on, ServerId id,
 Client::Client(session::Hub& hub, ClientId id, std::unique_ptr<io::Door> door)
     : session(hub, id, std::move(door)) {
   session.seat = this;
+  note_address();
+}
+
+void Client::note_address() {
   if (const io::Transport* transport = session.transport())
-    address = text_of(transport->peer(), transport->peer_uid());
+    address = text_of(session.peer(), transport->peer_uid());
 }
 
 void PoolEntry::apply_snapshot() noexcept {

@@ -273,6 +273,10 @@ std::unique_ptr<io::Transport> Pooler::Impl::encrypt(std::unique_ptr<io::Transpo
   return parts_.tls->accept(std::move(plain), user, how, read);
 }
 
+void Pooler::Impl::client_named(session::ClientSession& session) noexcept {
+  entry(session).note_address();
+}
+
 void Pooler::Impl::client_encrypted(session::ClientSession& session) noexcept {
   const io::TlsInfo* tls = session.transport()->tls();
   if (!tls || !settings_->log_connections) return;

@@ -48,9 +48,8 @@ std::string server_state(const Server& server) {
   return "";
 }
 
-void add_ends(admin::SocketRow& row, const io::Transport* transport) {
+void add_ends(admin::SocketRow& row, const io::Transport* transport, const io::Address& peer) {
   if (!transport) return;
-  const io::Address peer = transport->peer();
   const io::Address local = transport->local();
   row.address = peer.kind == io::Address::Kind::unix_socket ? "unix" : peer.host;
   row.port = peer.port;
@@ -108,7 +107,7 @@ std::vector<admin::SocketRow> ConsoleWorld::clients() const {
     row.database = session.database();
     row.replication = to_string(session.replication());
     row.state = client_state(session);
-    add_ends(row, session.transport());
+    add_ends(row, session.transport(), session.peer());
     row.connect_time = wall - (now - session.connected_at());
     row.request_time = wall - (now - session.request_at());
     if (session.state() == session::ClientState::waiting) row.wait = now - session.state_since();
@@ -139,7 +138,7 @@ std::vector<admin::SocketRow> ConsoleWorld::servers() const {
     row.user = server->pool.context.user;
     row.database = server->pool.database.name;
     row.state = server_state(*server);
-    add_ends(row, session.transport());
+    add_ends(row, session.transport(), session.transport() ? session.transport()->peer() : io::Address{});
     row.connect_time = wall - (now - session.connected_at());
     row.request_time = wall - (now - session.state_since());
     row.close_needed = server->close_needed;

@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "auth/ip.h"
 #include "auth/ldap_options.h"
 #include "auth/method.h"
 #include "auth/rule_text.h"
+#include "base/ip.h"
 #include "base/result.h"
 
 namespace pgweir::auth {

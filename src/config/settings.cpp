@@ -1,5 +1,7 @@
 #include "config/settings.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "config/settings_table.h"
 
@@ -27,6 +29,10 @@ const Database* Settings::find_database(std::string_view name) const {
 const User* Settings::find_user(std::string_view name) const {
   const auto found = users.find(name);
   return found == users.end() ? nullptr : &found->second;
+}
+
+bool NetworkList::holds(const IpAddress& ip) const noexcept {
+  return std::any_of(networks.begin(), networks.end(), [&](const IpNetwork& network) { return network.holds(ip); });
 }
 
 Database auto_database(const Database& fallback, std::string_view name) {

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ip.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "config/ini_text.h"
@@ -69,6 +70,16 @@ struct TableWindow {
   Duration time{};       ///< Else this.
 
   bool operator==(const TableWindow&) const = default;
+};
+
+/// Networks as they were written, and as what they mean.
+struct NetworkList {
+  std::string text;
+  std::vector<IpNetwork> networks;
+
+  bool empty() const noexcept { return networks.empty(); }
+  bool holds(const IpAddress& ip) const noexcept;
+  bool operator==(const NetworkList&) const = default;
 };
 
 /// Where a node listens. A host that is empty, or begins with '/' or '@', is a Unix socket's
@@ -234,6 +245,7 @@ struct Settings {
   Duration pool_idle_timeout{};
   PoolMode pool_mode{};
   std::string primary_functions;
+  NetworkList proxy_protocol_networks;
   Duration query_timeout{};
   Duration query_wait_notify{};
   Duration query_wait_timeout{};

@@ -215,6 +215,8 @@ constexpr Row kRows[] = {
         .sim = "session,transaction,transaction,transaction"}),
     bind<&Settings::primary_functions>({.name = "primary_functions", .fallback = "", .origin = kPgweir,
         .doc = "Functions whose callers go to the primary, whatever the catalog says; separated by commas."}),
+    bind<&Settings::proxy_protocol_networks>({.name = "proxy_protocol_networks", .fallback = "", .origin = kPgweir,
+        .doc = "Networks of proxies, separated by commas (10.0.0.0/8, ::1). Connections from there must begin with a header of the PROXY protocol, version 1 or 2, and the address in it counts as the client's."}),
     bind<&Settings::query_timeout>({.name = "query_timeout", .fallback = "0",
         .doc = "Clients whose query runs for longer are closed; 0 is never.", .sim = "0,5"}),
     bind<&Settings::query_wait_notify>({.name = "query_wait_notify", .fallback = "5",

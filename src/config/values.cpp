@@ -203,6 +203,19 @@ Result<TableWindow> parse_value(std::string_view text, const Limits&) {
   return TableWindow{.measured = false, .time = *time};
 }
 template <>
+Result<NetworkList> parse_value(std::string_view text, const Limits&) {
+  NetworkList list{.text = std::string(text), .networks = {}};
+  if (trimmed(text).empty()) return list;
+  for (const std::string_view one : split(text, ',')) {
+    const bool whole = parse_ip(one).has_value();
+    const bool v6 = one.find(':') != std::string_view::npos;
+    const std::optional<IpNetwork> network = parse_network(whole ? concat({one, v6 ? "/128" : "/32"}) : std::string(one));
+    if (!network) return Error(concat({"expected addresses with /bits behind them, and commas between: \"", one, "\" is none"}));
+    list.networks.push_back(*network);
+  }
+  return list;
+}
+template <>
 Result<std::string> parse_value(std::string_view text, const Limits&) {
   return std::string(text);
 }

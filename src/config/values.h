@@ -33,6 +33,8 @@ Result<Duration> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<TableWindow> parse_value(std::string_view text, const Limits& limits);
 template <>
+Result<NetworkList> parse_value(std::string_view text, const Limits& limits);
+template <>
 Result<std::string> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<PoolMode> parse_value(std::string_view text, const Limits& limits);
@@ -64,6 +66,7 @@ inline std::string print_value(Duration value) { return duration_text(value); }
 inline std::string print_value(const TableWindow& value) {
   return value.measured ? "p99.9" : duration_text(value.time);
 }
+inline std::string print_value(const NetworkList& value) { return value.text; }
 inline std::string print_value(const std::string& value) { return value; }
 template <class Enum>
 requires std::is_enum_v<Enum> std::string print_value(Enum value) {

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "base/ip.h"
 #include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/framer.h"
 #include "protocol/message.h"
+#include "protocol/proxy_header.h"
 #include "protocol/startup.h"
 #include "protocol/writer.h"
 #include "session/client_session.h"
@@ -21,7 +23,36 @@ constexpr std::uint64_t kConsoleMessageMax = 64U << 10;
 
 }  // namespace
 
+bool ClientSession::comes_from_proxy() const {
+  const config::NetworkList& proxies = hub_.settings().proxy_protocol_networks;
+  if (proxies.empty() || !transport_) return false;
+  const io::Address from = transport_->peer();
+  const std::optional<IpAddress> ip = from.kind == io::Address::Kind::tcp ? parse_ip(from.host) : std::nullopt;
+  return ip && proxies.holds(*ip);
+}
+
+/// A proxy that is trusted has to speak: taking the client's own words for a header, or doing without
+/// one, would let him choose where he comes from.
+std::size_t ClientSession::read_proxy_header(Bytes input) {
+  const Result<std::optional<protocol::ProxyHeader>> header = protocol::parse_proxy_header(input);
+  if (!header) {
+    close(header.error());
+    return 0;
+  }
+  if (!*header) {
+    starving_ = true;
+    return 0;
+  }
+  proxy_header_due_ = false;
+  if (!(*header)->host.empty()) {
+    proxied_for_ = std::make_unique<io::Address>(io::Address{.kind = io::Address::Kind::tcp, .host = (*header)->host, .port = (*header)->port});
+    hub_.client_named(*this);
+  }
+  return (*header)->size;
+}
+
 std::size_t ClientSession::read_startup(Bytes input) {
+  if (proxy_header_due_) return read_proxy_header(input);
   // No packet is long enough to begin with this byte: it is the record type of a TLS handshake.
   constexpr char kTlsHandshake = 0x16;
   const bool can_encrypt =
@@ -108,10 +139,10 @@ void ClientSession::start(const protocol::Startup& startup) {
     if (state_ == ClientState::closed) return;
   }
   if (hub_.settings().application_name_add_host && !admission_->console) {
-    const io::Address peer = transport_->peer();
+    const io::Address from = peer();
     const std::string* name = settings_->find("application_name");
     settings_ = hub_.interner().with(settings_, "application_name",
-                                     concat({name ? *name : "app", " - ", peer.host, ":", std::to_string(peer.port)}));
+                                     concat({name ? *name : "app", " - ", from.host, ":", std::to_string(from.port)}));
   }
   startup_settings_ = settings_;
   read_dialect();

@@ -26,6 +26,7 @@ ClientSession::ClientSession(Hub& hub, ClientId id, std::unique_ptr<io::Door> do
       state_since_(hub.now()),
       request_at_(hub.now()) {
   transport_ = door->admit(*this);
+  proxy_header_due_ = comes_from_proxy();
 }
 
 ClientSession::~ClientSession() { ENSURE(server_ == nullptr && home_ == nullptr && !entered_ && !ddl_marks_); }
@@ -46,6 +47,11 @@ bool ClientSession::keeps_server() const noexcept {
 bool ClientSession::in_transaction() const noexcept { return status_ != 'I'; }
 bool ClientSession::pinned() const noexcept { return pin_ != Pin::none; }
 std::size_t ClientSession::prepared_count() const noexcept { return statements_.size(); }
+
+io::Address ClientSession::peer() const {
+  if (proxied_for_) return *proxied_for_;
+  return transport_ ? transport_->peer() : io::Address{};
+}
 
 std::string ClientSession::application_name() const {
   const std::string* name = settings_->find("application_name");

@@ -79,6 +79,10 @@ class ClientSession final : public io::TransportUser {
   const std::string& user() const noexcept { return user_; }
   const std::string& database() const noexcept { return database_; }
   const io::Transport* transport() const noexcept { return transport_.get(); }
+  /// Where the client is: as a trusted proxy says, else at the other end of the connection.
+  io::Address peer() const;
+  /// The other end of the connection is a proxy, which has told where the client is.
+  bool proxied() const noexcept { return proxied_for_ != nullptr; }
   Time connected_at() const noexcept { return connected_at_; }
   /// When the state was entered: how long it has been waiting, idle, in login.
   Time state_since() const noexcept { return state_since_; }
@@ -165,6 +169,8 @@ class ClientSession final : public io::TransportUser {
   bool on_its_way_back() const noexcept;
 
   // client_login.cpp
+  bool comes_from_proxy() const;
+  std::size_t read_proxy_header(Bytes input);
   std::size_t read_startup(Bytes input);
   void start(const protocol::Startup& startup);
   bool take_parameter(std::string_view name, std::string_view value);
@@ -300,6 +306,7 @@ class ClientSession final : public io::TransportUser {
   bool holding_ = false;
   bool discarding_ = false;
   bool on_replica_ = false;           ///< server_ is a replica's
+  bool proxy_header_due_ = false;     ///< what a proxy says of the client comes before his own words
   bool settings_pending_ = false;     ///< the server's answer to our settings decides whether the unit goes out
   bool unit_open_ = false;            ///< extended messages have been sent and no Sync yet
   bool leaving_ = false;              ///< all is answered: the server is given back in the turn
@@ -397,6 +404,7 @@ class ClientSession final : public io::TransportUser {
   std::unique_ptr<Admission> admission_;  ///< until the login has ended
   std::string user_;
   std::string database_;
+  std::unique_ptr<io::Address> proxied_for_;  ///< null: the connection's own peer
   std::string end_reason_;
   Time connected_at_{};
   Time state_since_{};

@@ -154,6 +154,8 @@ class Hub {
   virtual void judge_password(ClientSession& client, const std::string& password) = 0;
   /// The client did not prove who it is.
   virtual void login_refused(ClientSession& client) noexcept = 0;
+  /// A proxy has told where it comes from: ClientSession::peer() is that now.
+  virtual void client_named(ClientSession& client) noexcept = 0;
   /// Its handshake is done.
   virtual void client_encrypted(ClientSession& client) noexcept = 0;
   /// The exchange succeeded. The pool takes the client in, and its credentials for servers when it has none.

@@ -1,6 +1,5 @@
 #include "session/server_session.h"
 
-#include "auth/ip.h"
 #include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/error_fields.h"
@@ -56,9 +55,9 @@ void ServerSession::on_connected() noexcept {
 auth::Channel ServerSession::channel() const {
   const io::TlsInfo* tls = transport_->tls();
   const io::Address peer = transport_->peer();
-  const std::optional<auth::IpAddress> ip =
-      peer.kind == io::Address::Kind::tcp ? auth::parse_ip(peer.host) : std::nullopt;
-  const bool within = peer.kind == io::Address::Kind::unix_socket || (ip && auth::is_loopback(*ip));
+  const std::optional<IpAddress> ip =
+      peer.kind == io::Address::Kind::tcp ? parse_ip(peer.host) : std::nullopt;
+  const bool within = peer.kind == io::Address::Kind::unix_socket || (ip && is_loopback(*ip));
   return {.safe = tls || within || params_.cleartext_allowed,
           .encrypted = tls != nullptr,
           .server_end_point = tls ? std::string_view(tls->server_end_point) : std::string_view()};

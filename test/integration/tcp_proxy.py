@@ -18,6 +18,7 @@ class TcpProxy:
         self.port = free_port()
         self.delay_s = 0.0              # held back before each piece from the target
         self.hang = False               # bytes are read and kept, in both directions
+        self.preamble = b""             # goes to the target in front of what the client says
         self.refuse = False             # new connections are reset
         self.accepted = 0
         self._next = 0
@@ -79,6 +80,7 @@ class TcpProxy:
             try:
                 server = socket.create_connection((HOST, target), timeout=10)
                 server.settimeout(None)
+                server.sendall(self.preamble)
             except OSError:
                 _reset(client)
                 continue

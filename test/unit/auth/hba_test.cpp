@@ -221,6 +221,12 @@ TEST_CASE("addresses are read as people write them, and IPv4 within IPv6 is IPv4
   CHECK_FALSE(parse_network("0.0.0.0/0")->holds(*parse_ip("::1")));
   CHECK_FALSE(parse_network("::/0")->holds(*parse_ip("1.1.1.1")));
   CHECK_FALSE(parse_network("10.0.0.0", "ffff::").has_value());
+  // So is a network that a rule writes within IPv6: a line that is to refuse must not miss.
+  CHECK(parse_network("::ffff:10.0.0.0/104") == parse_network("10.0.0.0/8"));
+  CHECK(parse_network("::ffff:10.0.0.0/104")->holds(*parse_ip("::ffff:10.1.2.3")));
+  CHECK(parse_network("::ffff:0:0/96")->holds(*parse_ip("10.1.2.3")));
+  CHECK(parse_network("::ffff:10.0.0.0", "ffff:ffff:ffff:ffff:ffff:ffff:ff00:0") == parse_network("10.0.0.0/8"));
+  CHECK_FALSE(parse_network("::/0")->holds(*parse_ip("::ffff:10.1.2.3")));
   CHECK(is_loopback(*parse_ip("127.3.2.1")));
   CHECK(is_loopback(*parse_ip("::1")));
   CHECK_FALSE(is_loopback(*parse_ip("::2")));

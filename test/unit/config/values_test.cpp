@@ -100,3 +100,20 @@ TEST_CASE("hosts come with or without a port, in brackets when they are IPv6", "
   CHECK(parse_hosts("a b", 5432).error().text() == "a blank in \"a b\": expected hosts separated by commas");
   CHECK(parse_hosts("/my sockets", 5432)->front().host == "/my sockets");
 }
+
+TEST_CASE("lists of networks are read as a whole, or not at all", "[config]") {
+  const NetworkList list = *parse_value<NetworkList>("10.0.0.0/8, ::1,192.0.2.7", {});
+  CHECK(list.networks.size() == 3);
+  CHECK(list.holds(*parse_ip("10.1.2.3")));
+  CHECK(list.holds(*parse_ip("::1")));
+  CHECK(list.holds(*parse_ip("192.0.2.7")));
+  CHECK_FALSE(list.holds(*parse_ip("192.0.2.8")));
+  CHECK(print_value(list) == "10.0.0.0/8, ::1,192.0.2.7");
+  CHECK(parse_value<NetworkList>("", {})->empty());
+  CHECK(parse_value<NetworkList>("10.0.0.0/8,all", {}).error().text() ==
+        "expected addresses with /bits behind them, and commas between: \"all\" is none");
+  for (const char* bad : {",", "10.0.0.0/33", "10.0.0.0/8 ::1", "localhost", "fe80::1%eth0"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_value<NetworkList>(bad, {}));
+  }
+}

@@ -1,4 +1,4 @@
-#include "auth/ip.h"
+#include "base/ip.h"
 
 #include <arpa/inet.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <string>
 
-namespace pgweir::auth {
+namespace pgweir {
 namespace {
 
 constexpr std::array<unsigned char, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -30,14 +30,29 @@ std::optional<IpAddress> parse_plain(std::string_view text) noexcept {
   return std::nullopt;
 }
 
+bool is_mapped(const IpAddress& ip) noexcept {
+  return ip.v6 && std::equal(kMapped.begin(), kMapped.end(), ip.bytes.begin());
+}
+
+IpAddress last_four(const IpAddress& ip) noexcept {
+  IpAddress v4;
+  std::copy(ip.bytes.begin() + kMapped.size(), ip.bytes.end(), v4.bytes.begin());
+  return v4;
+}
+
+/// A network within ::ffff:0:0/96 is one of IPv4: addresses in it are read as such.
+IpNetwork unmapped(const IpNetwork& network) noexcept {
+  const bool within = is_mapped(network.address) &&
+                      std::all_of(network.mask.bytes.begin(), network.mask.bytes.begin() + kMapped.size(),
+                                  [](unsigned char byte) { return byte == 0xff; });
+  return within ? IpNetwork{last_four(network.address), last_four(network.mask)} : network;
+}
+
 }  // namespace
 
 std::optional<IpAddress> parse_ip(std::string_view text) noexcept {
   std::optional<IpAddress> ip = parse_plain(text.substr(0, text.find('%')));
-  if (!ip || !ip->v6 || !std::equal(kMapped.begin(), kMapped.end(), ip->bytes.begin())) return ip;
-  IpAddress v4;
-  std::copy(ip->bytes.begin() + kMapped.size(), ip->bytes.end(), v4.bytes.begin());
-  return v4;
+  return ip && is_mapped(*ip) ? last_four(*ip) : ip;
 }
 
 bool IpNetwork::holds(const IpAddress& ip) const noexcept {
@@ -59,14 +74,14 @@ std::optional<IpNetwork> parse_network(std::string_view text) noexcept {
       bits > (address->v6 ? 128U : 32U)) {
     return std::nullopt;
   }
-  return IpNetwork{*address, mask_of(address->v6, bits)};
+  return unmapped({*address, mask_of(address->v6, bits)});
 }
 
 std::optional<IpNetwork> parse_network(std::string_view address, std::string_view mask) noexcept {
   const std::optional<IpAddress> ip = parse_plain(address);
   const std::optional<IpAddress> of_mask = parse_plain(mask);
   if (!ip || !of_mask || ip->v6 != of_mask->v6) return std::nullopt;
-  return IpNetwork{*ip, *of_mask};
+  return unmapped({*ip, *of_mask});
 }
 
 bool is_loopback(const IpAddress& ip) noexcept {
@@ -75,4 +90,4 @@ bool is_loopback(const IpAddress& ip) noexcept {
   return ip.v6 ? ip.bytes == kV6 : ip.bytes[0] == 127;
 }
 
-}  // namespace pgweir::auth
+}  // namespace pgweir

@@ -1,4 +1,4 @@
-// IP addresses as bytes, and the networks that HBA rules name.
+// IP addresses as bytes, and networks of them.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace pgweir::auth {
+namespace pgweir {
 
 struct IpAddress {
   bool v6 = false;
@@ -28,11 +28,11 @@ struct IpNetwork {
   bool operator==(const IpNetwork&) const = default;
 };
 
-/// "10.0.0.0/8", "::1/128". Bits of the address behind the mask don't matter.
+/// "10.0.0.0/8", "::1/128"; ::ffff:10.0.0.0/104 is the first of them. Bits of the address behind the mask don't matter.
 std::optional<IpNetwork> parse_network(std::string_view text) noexcept;
 /// Of an address and its mask written out: 10.0.0.0 255.0.0.0.
 std::optional<IpNetwork> parse_network(std::string_view address, std::string_view mask) noexcept;
 /// This machine alone can be reached by it: 127.0.0.0/8, ::1.
 bool is_loopback(const IpAddress& ip) noexcept;
 
-}  // namespace pgweir::auth
+}  // namespace pgweir
