@@ -18,26 +18,7 @@ from wire import Wire, md5_secret, scram_secret
 
 # The password of each role, and what its servers ask for (see cluster.py): nothing, clear text, md5, SCRAM.
 PASSWORDS = {"other": "other secret", "u_plain": "plain secret", "u_md5": "md5 secret", "u_scram": "scram secret"}
-METHODS = {"trust": "trust", "plain": "password", "md5": "md5", "scram": "scram-sha-256"}
-FORMS = ("plain", "md5", "scram")
-OK, REFUSED, WRONG_TYPE = "ok", "refused by the pooler", "wrong password type"
-
-# (method towards the client, form of the stored secret) -> what comes of a right password, by the role's server.
-#                     other       u_plain     u_md5       u_scram
-TABLE = {
-    ("trust", "plain"): (OK,      OK,         OK,         OK),
-    ("trust", "md5"):   (OK,      WRONG_TYPE, OK,         WRONG_TYPE),
-    ("trust", "scram"): (OK,      WRONG_TYPE, WRONG_TYPE, WRONG_TYPE),
-    ("plain", "plain"): (OK,      OK,         OK,         OK),
-    ("plain", "md5"):   (OK,      OK,         OK,         OK),
-    ("plain", "scram"): (OK,      OK,         OK,         OK),
-    ("md5", "plain"):   (OK,      OK,         OK,         OK),
-    ("md5", "md5"):     (OK,      WRONG_TYPE, OK,         WRONG_TYPE),
-    ("md5", "scram"):   (OK,      WRONG_TYPE, WRONG_TYPE, OK),
-    ("scram", "plain"): (OK,      OK,         OK,         OK),
-    ("scram", "md5"):   (REFUSED, REFUSED,    REFUSED,    REFUSED),
-    ("scram", "scram"): (OK,      WRONG_TYPE, WRONG_TYPE, OK),
-}
+OK, REFUSED = "ok", "refused by the pooler"
 
 
 @pytest.fixture(scope="module")
@@ -79,49 +60,7 @@ def attempt(pooler, database: str, user: str, password: str | None) -> str:
 
 
 def outcome(text: str) -> str:
-    if "wrong password type" in text:
-        return WRONG_TYPE
     return REFUSED if "authentication failed" in text and "for user" not in text else text
-
-
-def check_cells(pooler, method: str, form: str, database: str) -> list[str]:
-    differences = []
-    for user, expected in zip(PASSWORDS, TABLE[method, form]):
-        if method != "trust":
-            wrong = outcome(attempt(pooler, database, user, "wrong"))
-            if wrong != REFUSED:
-                differences.append(f"{method} {form} {user} with a wrong password: {wrong}")
-        got = outcome(attempt(pooler, database, user, PASSWORDS[user]))
-        if got != expected:
-            differences.append(f"{method} {form} {user}: {got}, expected {expected}")
-    return differences
-
-
-def test_the_matrix_of_methods_forms_and_servers_by_auth_query(cluster, db, secrets):
-    lines = "".join(
-        f"{method}_{form} = host={HOST} port={cluster.primary.port} dbname={db} "
-        f"auth_query='SELECT name, secret FROM secrets WHERE form = ''{form}'' AND name = $1'\n"
-        for method in METHODS for form in FORMS)
-    hba = "".join(f"host {method}_{form} all all {word}\n" for method, word in METHODS.items() for form in FORMS)
-    ini = "[databases]\n" + lines + settings_with("hba", "auth_hba_file = {folder}/hba\nauth_user = postgres\nmax_db_connections = 0\n")
-    with poolers.running(ini, '"postgres" ""\n"admin" ""\n', {"hba": hba + "host all all all trust\n"}) as pooler:
-        differences = []
-        for method in METHODS:
-            for form in FORMS:
-                differences += check_cells(pooler, method, form, f"{method}_{form}")
-        assert differences == []
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_matrix_of_methods_forms_and_servers_by_auth_file(cluster, db, secrets, form):
-    lines = "".join(f"{method} = host={HOST} port={cluster.primary.port} dbname={db}\n" for method in METHODS)
-    hba = "".join(f"host {method} all 127.0.0.1/32 {word}\n" for method, word in METHODS.items())
-    users = "".join(f'"{user}" "{secrets[user, form]}"\n' for user in PASSWORDS)
-    with poolers.running("[databases]\n" + lines + settings_with("hba", "auth_hba_file = {folder}/hba\n"), users, {"hba": hba}) as pooler:
-        differences = []
-        for method in METHODS:
-            differences += check_cells(pooler, method, form, method)
-        assert differences == []
 
 
 # ---------------------------------------------------------------------------------------- auth_query
