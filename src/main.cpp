@@ -345,4 +345,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace pgweir
 
-int main(int argc, char** argv) { return pgweir::run(argc, argv); }
+int main(int argc, char** argv) {
+  const int status = pgweir::run(argc, argv);
+  if (pgweir::net::Loop::died_at_work()) {
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  return status;
+}

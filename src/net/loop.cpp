@@ -9,6 +9,10 @@ namespace pgweir::net {
 
 namespace chrono = std::chrono;
 
+namespace {
+bool a_loop_died_at_work = false;
+}  // namespace
+
 Loop::Loop() : core_(new Core), read_buffer_(new char[kReadBufferBytes]) {
   ENSURE(uv_loop_init(&core_->loop) == 0);
   core_->loop.data = this;
@@ -37,8 +41,14 @@ Loop::~Loop() {
   // server's time-out; waiting for it would delay the end of the process, so its loop is left
   // behind.
   for (int round = 0; round < 3; ++round) uv_run(&core_->loop, UV_RUN_NOWAIT);
-  if (uv_loop_close(&core_->loop) == 0) delete core_;
+  if (uv_loop_close(&core_->loop) == 0) {
+    delete core_;
+  } else {
+    a_loop_died_at_work = true;
+  }
 }
+
+bool Loop::died_at_work() noexcept { return a_loop_died_at_work; }
 
 void Loop::run(io::Turner& turner) noexcept {
   turner_ = &turner;

@@ -59,6 +59,9 @@ class Loop final : public io::Clock {
   Loop& operator=(const Loop&) = delete;
   /// Every transport, listener and prober of this loop is gone by now.
   ~Loop() override;
+  /// A loop has died while a thread still worked for it (a name server, PAM, a directory that does not answer). libuv
+  /// waits for such threads when the process returns from main(), maybe for ever: leave by _exit() then.
+  static bool died_at_work() noexcept;
 
   /// Turns until stop().
   void run(io::Turner& turner) noexcept;

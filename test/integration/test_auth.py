@@ -1,19 +1,18 @@
 """Who may come in: methods, forms of secrets, auth_query, HBA rules; and what the pooler keeps to itself."""
 from __future__ import annotations
 
+import contextlib
 import os
+import pathlib
 import pwd
-import signal
-import socket
 import struct
-import threading
 
 import psycopg2
 import pytest
 
 import pooler as poolers
 import wire
-from cluster import HOST, free_port
+from cluster import HOST, free_port, wait_for
 from wire import Wire, md5_secret, scram_secret
 
 # The password of each role, and what its servers ask for (see cluster.py): nothing, clear text, md5, SCRAM.
@@ -305,7 +304,7 @@ def test_no_secret_is_ever_shown(cluster, db, secrets):
         assert [word for word in words if word in everything] == []
 
 
-# ---------------------------------------------------------------------------------------- PAM and LDAP
+# ---------------------------------------------------------------------------------------- PAM
 
 PAM_SERVICE = """
 auth     required pam_exec.so quiet expose_authtok /bin/sh {folder}/judge.sh
@@ -318,6 +317,7 @@ password=$(tr -d '\\000')
 case "$password" in
   "pam secret") exit 0 ;;
   slow) while [ ! -e {folder}/go ]; do sleep 0.05; done; exit 0 ;;
+  endless) while [ -e {folder}/log ]; do sleep 0.05; done; exit 0 ;;
   *) exit 3 ;;
 esac
 """
@@ -349,99 +349,23 @@ def test_pam_judges_the_password_and_nobody_waits_for_it(cluster, db):
         assert slow.receive() == ("R", b"\0\0\0\0")
         slow.close()
         assert "pam secret" not in pooler.log()
-    finally:
+        stuck = Wire(pooler.port)                                   # nor does the end of the process wait for it
+        stuck.send(wire.startup("other", "t"))
+        assert stuck.receive()[0] == "R"
+        stuck.send(wire.message("p", wire.text("endless")))
+        wait_for("it is being judged", lambda: judges(pooler.folder))
         assert pooler.stop() == 0, pooler.log_tail()
+        assert judges(pooler.folder)
+        assert "process down" in pooler.log()
+    finally:
+        pooler.stop()
         pooler.remove()
 
 
-def _ber(tag: int, body: bytes) -> bytes:
-    assert len(body) < 128
-    return bytes([tag, len(body)]) + body
-
-
-def _ber_parts(data: bytes) -> list[tuple[int, bytes]]:
-    parts = []
-    while data:
-        length, at = data[1], 2
-        if length & 0x80:
-            size = length & 0x7F
-            length, at = int.from_bytes(data[2:2 + size], "big"), 2 + size
-        parts.append((data[0], data[at:at + length]))
-        data = data[at + length:]
-    return parts
-
-
-class Directory:
-    """As much of an LDAP server as a login asks for: binds, and searches by (uid=...)."""
-
-    def __init__(self, passwords: dict[str, str], uids: dict[str, str]) -> None:
-        self.passwords, self.uids, self.seen = passwords, uids, []
-        self.listener = socket.create_server((HOST, 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self.listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            kept = b""
-            while True:
-                try:
-                    data = connection.recv(4096)
-                except OSError:
-                    return
-                if not data:
-                    return
-                kept += data
-                if len(kept) < 2 or len(kept) < 2 + kept[1]:
-                    continue
-                (_, message), kept = _ber_parts(kept)[0], b""
-                (_, number), (operation, body) = _ber_parts(message)[:2]
-                fields = _ber_parts(body)
-                done = lambda tag, code: _ber(0x30, _ber(2, number) + _ber(tag, _ber(10, bytes([code])) + _ber(4, b"") + _ber(4, b"")))
-                if operation == 0x60:       # bind: version, name, password
-                    name, password = fields[1][1].decode(), fields[2][1].decode()
-                    self.seen.append(("bind", name))
-                    right = (name, password) == ("", "") or self.passwords.get(name) == password
-                    connection.sendall(done(0x61, 0 if right else 49))
-                elif operation == 0x63:     # search; the filter is an equality
-                    (_, attribute), (_, value) = _ber_parts(fields[6][1])
-                    self.seen.append(("search", f"{attribute.decode()}={value.decode()}"))
-                    if fields[6][0] == 0xA3 and value.decode() in self.uids:
-                        entry = _ber(4, self.uids[value.decode()].encode()) + _ber(0x30, b"")
-                        connection.sendall(_ber(0x30, _ber(2, number) + _ber(0x64, entry)))
-                    connection.sendall(done(0x65, 0))
-                else:
-                    return
-
-
-def test_ldap_judges_the_password_by_bind_and_by_search(cluster, db):
-    directory = Directory({"uid=other,dc=x": "ldap secret", "cn=finder": "finder secret"}, {"other": "uid=other,dc=x"})
-    hba = (f'host t all all ldap ldapserver={HOST} ldapport={directory.port} ldapprefix="uid=" ldapsuffix=",dc=x"\n'
-           f'host x all all ldap ldapurl="ldap://{HOST}:{directory.port}/dc=x?uid?sub" ldapbinddn="cn=finder" ldapbindpasswd="finder secret"\n'
-           f'host y all all ldap ldapserver={HOST} ldapport={free_port()} ldapbasedn="dc=x"\n')
-    lines = "".join(f"{name} = host={HOST} port={cluster.primary.port} dbname={db}\n" for name in "txy")
-    with poolers.running("[databases]\n" + lines + settings_with("hba", "auth_hba_file = {folder}/hba\n"), "", {"hba": hba}) as pooler:
-        for name in "tx":
-            assert attempt(pooler, name, "other", "ldap secret") == OK
-            assert attempt(pooler, name, "other", "wrong") == "LDAP authentication failed"
-        assert ("search", "uid=other") in directory.seen and ("bind", "cn=finder") in directory.seen
-        assert attempt(pooler, "x", "nobody_here", "ldap secret") == "LDAP authentication failed"
-        assert attempt(pooler, "y", "other", "ldap secret") == "LDAP authentication failed"
-        pooler.wait_log("Can't contact LDAP server")
-        pooler.write_ini("[databases]\n" + lines + settings_with(
-            "ldap", f'auth_ldap_options = ldapurl="ldap://{HOST}:{directory.port}/dc=x?uid?sub"\n'))
-        pooler.signal(signal.SIGHUP)
-        pooler.wait_log("configuration reloaded")
-        assert attempt(pooler, "y", "other", "ldap secret") == OK
-        assert [secret for secret in ("ldap secret", "finder secret") if secret in pooler.log()] == []
-    directory.close()
+def judges(folder: pathlib.Path) -> int:
+    """How many of the scripts run."""
+    count = 0
+    for command in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            count += f"{folder}/judge.sh".encode() in command.read_bytes()
+    return count
