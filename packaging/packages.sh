@@ -3,7 +3,7 @@
 build_packages="cmake ninja-build g++ pkg-config libuv1-dev libssl-dev libpq-dev libinih-dev libhiredis-dev libpam0g-dev libldap-dev catch2"
 postgres_packages="postgresql-15 postgresql-client-15"
 test_packages="libpg-query-dev openssl python3 python3-pytest python3-psycopg2 python3-psycopg python3-asyncpg check-postgres pgbadger
-  prometheus-pgbouncer-exporter haproxy slapd ldap-utils"
+  prometheus-pgbouncer-exporter haproxy slapd"
 # Nice to have: what is missing of these stops nothing.
 optional_packages="ccache"
 
