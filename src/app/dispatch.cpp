@@ -184,9 +184,15 @@ bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::Node
 bool Pooler::Impl::check_first(Server& server) {
   if (settings_->server_check_query.empty() || now() - server.since < settings_->server_check_delay)
     return false;
-  place(server, pool::Place::testing);
+  place_to_be_asked(server);
   server.session.check(settings_->server_check_query);
   return true;
+}
+
+/// The pooler has a question of its own, which has to be answered in time.
+void Pooler::Impl::place_to_be_asked(Server& server) noexcept {
+  place(server, pool::Place::testing);
+  if (settings_->server_connect_timeout > Duration{}) lower(now() + settings_->server_connect_timeout);
 }
 
 /// Why nobody can log in to the primary now, as it was found less than server_login_retry ago.
@@ -338,22 +344,24 @@ void Pooler::Impl::route_waiters_again(PoolEntry& pool) {
 }
 
 /// Another node is the primary now. The old one may still answer, after a partition: nobody goes on writing there between
-/// two transactions. Who keeps a server there loses it, as he would have if the node had gone.
+/// two transactions. Who keeps a server there loses it, as he would have if the node had gone; who works on one, when his
+/// transaction has ended.
 void Pooler::Impl::leave_old_primary(PoolEntry& pool, NodeId old) {
   std::vector<Client*> keepers;
   each_server(pool, [&](Server& server) {
     if (server.node.id != old) return;
     server.close_needed = true;
+    server.session.abandon();
     session::ClientSession* client = server.session.client();
     const bool keeps = client && client->holds_server_for(sql::Target::primary) && !client->in_transaction();
     if (keeps || (client && server.dedicated)) {
       keepers.push_back(static_cast<Client*>(client->seat));
     }
   });
-  for (Client* client : keepers) client->session.close(Error("57P01", "the primary has changed"));
+  for (Client* client : keepers) client->session.close(error_of(PoolerError::primary_changed));
   if (const pool::Subpool* subpool = pool.seats.find(old)) {
     while (pool::ServerSeat* seat = subpool->first(pool::Place::idle)) {
-      close_server(static_cast<Server&>(*seat), Error("57P01", "the primary has changed"));
+      close_server(static_cast<Server&>(*seat), PoolerError::primary_changed);
     }
   }
 }

@@ -101,6 +101,7 @@ class Pooler::Impl final : public session::Hub,
   void client_gone(session::ClientSession& session) noexcept override;
   void cancel(std::uint32_t pid, std::uint32_t key) noexcept override;
   void server_idle(session::ServerSession& session) noexcept override;
+  void server_resetting(session::ServerSession& session) noexcept override;
   void server_gone(session::ServerSession& session, const Error& error) noexcept override;
   void server_identified(session::ServerSession& session, std::string_view system_id,
                          std::string_view started_at) noexcept override;
@@ -163,6 +164,7 @@ class Pooler::Impl final : public session::Hub,
   bool give_to_waiter(Server& server);
   void give_idle(PoolEntry& pool);
   bool check_first(Server& server);
+  void place_to_be_asked(Server& server) noexcept;
   pool::ServerSeat* idle_in(PoolEntry& pool, pool::NodeSet nodes) noexcept;
   /// Decides anew for who waits: the view, the configuration or a node's health has changed.
   void route_waiters_again(PoolEntry& pool);

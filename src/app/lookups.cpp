@@ -131,7 +131,7 @@ void Pooler::Impl::serve_lookups(PoolEntry& pool, const Server* checked) {
     pool.lookups.remove(*lookup);
     lookup->server = &server;
     server.lookup = lookup;
-    place(server, pool::Place::testing);
+    place_to_be_asked(server);
     server.session.look_up(lookup->sql, lookup->client->entrance->user);
   }
   if (!pool.lookups.empty()) lower(now() + std::chrono::milliseconds(100));

@@ -293,6 +293,10 @@ void Pooler::Impl::server_idle(session::ServerSession& session) noexcept {
   if (!List<Server, &Server::released_hook>::linked(server)) released_.push_back(server);
 }
 
+void Pooler::Impl::server_resetting(session::ServerSession& session) noexcept {
+  place_to_be_asked(entry(session));
+}
+
 void Pooler::Impl::server_gone(session::ServerSession& session, const Error& error) noexcept {
   Server& server = entry(session);
   if (server.gone) return;

@@ -48,6 +48,7 @@ constexpr PoolerErrorRow kRows[] = {
     {PoolerError::client_login_timeout, "57014", "client_login_timeout"},
     {PoolerError::server_down, "57P03", "client_login_timeout (server down)"},
     {PoolerError::connect_timeout, "08001", "connect timeout"},
+    {PoolerError::own_query_timeout, "08006", "no answer to the pooler's own query (server_connect_timeout)"},
     {PoolerError::cancel_wait_timeout, "57014", "cancel_wait_timeout"},
 
     {PoolerError::login_has_been_failing, "08001", "server login has been failing, cached error: % (server_login_retry)"},
@@ -58,6 +59,7 @@ constexpr PoolerErrorRow kRows[] = {
     {PoolerError::server_idle_timeout, "57P01", "server idle timeout"},
     {PoolerError::database_changed, "57P01", "database configuration changed"},
     {PoolerError::pause_mode, "57P01", "pause mode"},
+    {PoolerError::primary_changed, "57P01", "the primary has changed"},
     {PoolerError::evicted, "57P01", "evicted"},
 
     {PoolerError::transaction_in_statement_mode, "0A000", "transaction blocks not allowed in statement pooling mode"},

@@ -54,6 +54,7 @@ enum class PoolerError : std::uint8_t {
   client_login_timeout,
   server_down,
   connect_timeout,
+  own_query_timeout,
   cancel_wait_timeout,
   // Servers.
   login_has_been_failing,
@@ -64,6 +65,7 @@ enum class PoolerError : std::uint8_t {
   server_idle_timeout,
   database_changed,
   pause_mode,
+  primary_changed,
   evicted,
   // What a client may not do here.
   transaction_in_statement_mode,

@@ -284,6 +284,9 @@ Expired Pool::next_expired(Time now) noexcept {
         now - login->since >= limits.server_connect_timeout) {
       return {login, PoolerError::connect_timeout};
     }
+    ServerSeat* asked = subpool->first(Place::testing);
+    if (asked && limits.server_connect_timeout > Duration{} && now - asked->since >= limits.server_connect_timeout)
+      return {asked, PoolerError::own_query_timeout};
     ServerSeat* idle = subpool->first(Place::idle);
     // min_pool_size servers stay: they would only be opened again.
     const bool spare = subpool->retired || subpool->open() > limits.min_pool_size;
@@ -316,9 +319,10 @@ Time Pool::next_deadline(Time now) const noexcept {
   }
   for (const auto& subpool : subpools_) {
     if (subpool->waiting_ > 0 && subpool->backoff.blocked(now)) at(subpool->backoff.until());
-    const ServerSeat* login = subpool->first(Place::login);
-    if (login && limits.server_connect_timeout > Duration{})
-      at(login->since + limits.server_connect_timeout);
+    for (const ServerSeat* unanswered : {subpool->first(Place::login), subpool->first(Place::testing)}) {
+      if (unanswered && limits.server_connect_timeout > Duration{})
+        at(unanswered->since + limits.server_connect_timeout);
+    }
     const ServerSeat* idle = subpool->first(Place::idle);
     if (!idle) continue;
     if (limits.server_idle_timeout > Duration{} &&

@@ -174,8 +174,8 @@ class Pool {
   // Deadlines.
   /// Who has waited longer than query_wait_timeout; null when nobody has.
   Waiter* overdue(Time now) const noexcept;
-  /// A server past server_connect_timeout, server_idle_timeout or server_lifetime. Close it and ask
-  /// again.
+  /// A server past server_idle_timeout or server_lifetime, or one that has not answered a login or a
+  /// query of the pooler's own within server_connect_timeout. Close it and ask again.
   Expired next_expired(Time now) noexcept;
   /// Whether an unused server has outlived server_lifetime and may go now (one in lifetime /
   /// pool_size at most). It is then taken to be closed.

@@ -304,6 +304,7 @@ void ClientSession::leave_server() {
   enter(ClientEvent::server_left);
   if (!was_replica && keeps_server()) {
     home_ = &server;
+    if (server.abandoned()) close(error_of(PoolerError::primary_changed));
   } else {
     const bool reset = !was_replica && hub_.settings().server_reset_query_always;
     server.unbind(reset ? ServerSession::Leave::dirty : ServerSession::Leave::clean);

@@ -141,7 +141,7 @@ std::size_t ClientSession::stream(Bytes input) {
   std::size_t used = 0;
   while (used < input.size() && state_ == ClientState::active) {
     if (on_replica_ || settings_pending_ || leaving_ || discarding_ || server_->congested()) return used;
-    if (barrier_ && in_flight_ > 0 && !unit_open_) return used;
+    if ((barrier_ || server_->abandoned()) && in_flight_ > 0 && !unit_open_) return used;
     const Bytes rest = input.substr(used);
     if (pass_left_ > 0) {
       const std::size_t now = static_cast<std::size_t>(std::min<std::uint64_t>(pass_left_, rest.size()));

@@ -239,6 +239,7 @@ void ServerSession::unbind(Leave how) {
   }
   // A client that was pinned may have left anything, whatever the operator thinks sufficient in session pooling.
   const bool everything = own.empty() || (pool_.policy.split && !session_pooling);
+  hub_.server_resetting(*this);
   run_errand(Errand::reset, everything ? std::string_view("DISCARD ALL") : std::string_view(own));
 }
 

@@ -57,6 +57,9 @@ class ServerSession final : public io::TransportUser {
   /// Closes it; with a client bound to it that client loses its connection too, with `why`. server_gone() follows in the same call.
   void close(const Error& why);
 
+  /// Its node is the primary no more: the client bound to it may end its transaction, and loses it then.
+  void abandon() noexcept { abandoned_ = true; }
+  bool abandoned() const noexcept { return abandoned_; }
   /// SUSPEND of the console: nothing more is read here. What still comes is worked on when it ends.
   void suspend(bool on);
 
@@ -179,6 +182,7 @@ class ServerSession final : public io::TransportUser {
   NodeId node_;
   ServerState state_ = ServerState::created;
   bool connected_ = false;
+  bool abandoned_ = false;
   bool copying_in_ = false;
   bool skipping_ = false;
   bool paused_ = false;               ///< the client's peer takes no more

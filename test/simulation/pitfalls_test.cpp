@@ -57,6 +57,31 @@ TEST_CASE("pitfall 1: a replica promoted by mistake a moment ago refuses a hidde
   ALL_PROMISES_HELD(scene);
 }
 
+TEST_CASE("pitfall 1: who works on a primary that is succeeded loses it when the transaction has ended") {
+  for (const bool in_transaction : {false, true}) {
+    INFO("in a transaction: " << in_transaction);
+    Scene scene(Scene::Settings{{"pool_mode", "session"}, {"read_consistency", "primary"}}, 2);
+    scene.start();
+    SimClient& client = scene.client();
+    REQUIRE(scene.write(client, 0));
+    if (in_transaction) REQUIRE(scene.ask(client, plan_begin(client.plan())));
+    scene.world.clients.trouble = true;
+    client.send(plan_slow_read(client.plan(), 3.0));
+    scene.wait(milliseconds{100});
+    // Only the monitor has lost sight of it: the old primary goes on answering.
+    scene.world.prober.redirects["n0"] = "nowhere";
+    scene.node(1).promote();
+    REQUIRE(scene.wait_until([&] { return client.outstanding() == 0; }));
+    if (in_transaction) {
+      CHECK(client.connected());
+      client.send(plan_end(client.plan(), true));
+    }
+    REQUIRE(scene.wait_until([&] { return !client.connected(); }));
+    CHECK(scene.world.log.said("the primary has changed"));
+    ALL_PROMISES_HELD(scene);
+  }
+}
+
 TEST_CASE("pitfall 3: what was committed before the start is seen by the first read") {
   Scene scene;
   scene.wait(milliseconds{100});
