@@ -18,13 +18,14 @@ std::size_t Canceller::standing(std::uint64_t id) const noexcept {
       }));
 }
 
-bool Canceller::send(std::uint64_t server_id, const io::Address& node, const io::DialTls& tls,
-                     std::uint32_t backend_pid, std::uint32_t backend_key, Time deadline) {
+bool Canceller::send(std::uint64_t server_id, ClientId asker, const io::Address& node,
+                     const io::DialTls& tls, const session::CancelKey& backend, Time deadline) {
   if (errands_.size() >= kErrandsMax) return false;
   Errand& errand = *errands_.emplace_back(std::make_unique<Errand>());
   errand.server_id = server_id;
+  errand.asker = asker;
   errand.deadline = deadline;
-  protocol::append_cancel(errand.packet, backend_pid, backend_key);
+  protocol::append_cancel(errand.packet, backend.pid, backend.key);
   errand.transport = dialer_.dial(node, errand, tls);
   return true;
 }
@@ -40,7 +41,7 @@ Time Canceller::turn(Time now) noexcept {
     }
     const std::unique_ptr<Errand> ended = std::move(errands_[i]);
     errands_.erase(errands_.begin() + static_cast<std::ptrdiff_t>(i));
-    user_.cancel_ended(ended->server_id, !ended->closed);
+    user_.cancel_ended(ended->server_id, ended->asker, !ended->closed);
   }
   return next;
 }

@@ -7,17 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/time.h"
 #include "io/io.h"
+#include "session/cancel_key.h"
 
 namespace pgweir::app {
 
 class CancellerUser {
  public:
-  /// The request for this server (or peer, see Peers) has reached its end, or has not within the
-  /// time given. A server is not given to another client before: a late cancel would hit that one's
-  /// query.
-  virtual void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept = 0;
+  /// The request of `asker` for this server (or peer, see Peers) has reached its end, or has not
+  /// within the time given. A server is not given to another client before: a late cancel would hit
+  /// that one's query.
+  virtual void cancel_ended(std::uint64_t server_id, ClientId asker, bool timed_out) noexcept = 0;
 
  protected:
   ~CancellerUser() = default;
@@ -30,8 +32,8 @@ class Canceller {
   Canceller& operator=(const Canceller&) = delete;
 
   /// False when too many are under way: then nothing is sent, and cancel_ended() does not follow.
-  bool send(std::uint64_t server_id, const io::Address& node, const io::DialTls& tls,
-            std::uint32_t backend_pid, std::uint32_t backend_key, Time deadline);
+  bool send(std::uint64_t server_id, ClientId asker, const io::Address& node,
+            const io::DialTls& tls, const session::CancelKey& backend, Time deadline);
   /// Tells of those that have ended. Answers when it wants to be called next.
   Time turn(Time now) noexcept;
   std::size_t under_way() const noexcept { return errands_.size(); }
@@ -48,6 +50,7 @@ class Canceller {
     void on_closed(const Error&) noexcept override { closed = true; }
 
     std::uint64_t server_id = 0;
+    ClientId asker;
     std::string packet;
     Time deadline{};
     bool connected = false;

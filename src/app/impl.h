@@ -52,7 +52,8 @@ class PoolLoad final : public routing::Load {
 class Pooler::Impl final : public session::Hub,
                            public io::Acceptor,
                            public ClusterUser,
-                           public CancellerUser {
+                           public CancellerUser,
+                           public CancelAskers {
  public:
   explicit Impl(const Parts& parts);
   ~Impl();
@@ -99,7 +100,7 @@ class Pooler::Impl final : public session::Hub,
   void wants_welcome(session::ClientSession& session) noexcept override;
   void wants_own_server(session::ClientSession& session) noexcept override;
   void client_gone(session::ClientSession& session) noexcept override;
-  void cancel(std::uint32_t pid, std::uint32_t key) noexcept override;
+  void cancel(session::ClientSession& asker, const session::CancelKey& key) noexcept override;
   void server_idle(session::ServerSession& session) noexcept override;
   void server_resetting(session::ServerSession& session) noexcept override;
   void server_gone(session::ServerSession& session, const Error& error) noexcept override;
@@ -113,8 +114,9 @@ class Pooler::Impl final : public session::Hub,
                                               const DatabaseEntry& database) const override;
   io::Address address_of(const config::HostPort& host) const override;
 
-  // CancellerUser
-  void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept override;
+  // CancellerUser, CancelAskers
+  void cancel_ended(std::uint64_t server_id, ClientId asker, bool timed_out) noexcept override;
+  void cancel_answered(ClientId asker) noexcept override;
 
  private:
   friend class ConsoleWorld;
@@ -134,6 +136,7 @@ class Pooler::Impl final : public session::Hub,
   void route_wanting();
   void pump_all();
   void answer_cancels();
+  bool carry_cancel(Client& client, ClientId asker);
   Client* client_of(const session::CancelKey& key) noexcept;
   void reap();
   void close_tcp_if_due();
@@ -364,7 +367,11 @@ class Pooler::Impl final : public session::Hub,
   };
   std::deque<Grave> graves_;
   List<PoolEntry, &PoolEntry::pump_hook> pump_;
-  std::vector<session::CancelKey> cancel_requests_;
+  struct CancelAsked {
+    session::CancelKey key;
+    ClientId asker;
+  };
+  std::vector<CancelAsked> cancel_requests_;
 };
 
 template <class Do>

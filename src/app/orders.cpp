@@ -294,6 +294,7 @@ void Pooler::Impl::suspend() {
       case session::ClientState::authenticating:
       case session::ClientState::welcoming:
       case session::ClientState::console:
+      case session::ClientState::cancelling:
       case session::ClientState::closed:
         break;
       case session::ClientState::idle:

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "admin/world.h"
@@ -16,13 +17,23 @@
 
 namespace pgweir::app {
 
+/// Who sent a request hears that it has been delivered, or will not be.
+class CancelAskers {
+ public:
+  virtual void cancel_answered(ClientId asker) noexcept = 0;
+
+ protected:
+  ~CancelAskers() = default;
+};
+
 class Peers final : private CancellerUser {
  public:
-  Peers(io::Dialer& dialer, Log& log) noexcept : log_(log), canceller_(dialer, *this) {}
+  Peers(io::Dialer& dialer, Log& log, CancelAskers& askers) noexcept
+      : log_(log), askers_(askers), canceller_(dialer, *this) {}
 
   void configure(const config::Settings& settings);
   /// A request for no client of ours. What can't be passed on is dropped, and the log says why.
-  void pass_on(const session::CancelKey& key, Time now);
+  void pass_on(const session::CancelKey& key, ClientId asker, Time now);
   bool busy() const noexcept { return canceller_.under_way() > 0; }
   /// Answers when it wants to be called next.
   Time turn(Time now);
@@ -35,6 +46,7 @@ class Peers final : private CancellerUser {
 
   struct Waiting {
     session::CancelKey key;
+    ClientId asker;
     Time deadline;
   };
   struct Link {
@@ -44,10 +56,12 @@ class Peers final : private CancellerUser {
     std::deque<Waiting> waiting;
   };
 
-  void cancel_ended(std::uint64_t peer_id, bool timed_out) noexcept override;
+  void cancel_ended(std::uint64_t peer_id, ClientId asker, bool timed_out) noexcept override;
+  void drop(ClientId asker, std::string_view why);
   void send_waiting(int peer_id, Link& link, Time now);
 
   Log& log_;
+  CancelAskers& askers_;
   Canceller canceller_;
   int own_id_ = 0;
   Duration patience_{};

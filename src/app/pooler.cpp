@@ -60,7 +60,7 @@ Pooler::Impl::Impl(const Parts& parts)
                      .strangers = &strangers_passwords_},
       world_(*this),
       canceller_(parts.dialer, *this),
-      peers_(parts.dialer, parts.log) {}
+      peers_(parts.dialer, parts.log, *this) {}
 
 Pooler::Impl::~Impl() {
   tcp_listeners_.clear();

@@ -120,40 +120,44 @@ void Pooler::Impl::pump_all() {
 }
 
 void Pooler::Impl::answer_cancels() {
-  for (const session::CancelKey& request : cancel_requests_) {
-    Client* const asked = client_of(request);
-    if (!asked) {
-      peers_.pass_on(request, now());
-      continue;
+  for (const auto& [key, asker] : std::exchange(cancel_requests_, {})) {
+    Client* const client = client_of(key);
+    if (!client) {
+      peers_.pass_on(key, asker, now());
+    } else if (!carry_cancel(*client, asker)) {
+      cancel_answered(asker);
     }
-    Client& client = *asked;
-    if (client.is_console) {
-      world_.cancel(client);
-      continue;
-    }
-    if (client.session.state() == session::ClientState::waiting) {
-      client.session.cancel_waiting();
-      continue;
-    }
-    session::ServerSession* session = client.session.server();
-    // Nothing is running for an idle client, and what its server does next may be another's.
-    const session::ClientState state = client.session.state();
-    if (!session || (state != session::ClientState::active && state != session::ClientState::replicating)) continue;
-    Server& server = entry(*session);
-    io::Address to = server.dialled;
-    if (to.kind == io::Address::Kind::tcp && session->transport())
-      to = session->transport()->peer();
-    const Duration patience = settings_->cancel_wait_timeout > Duration{}
-                                  ? settings_->cancel_wait_timeout
-                                  : std::chrono::hours(1);
-    client.session.cancel_asked();
-    // The machine by its address, whose certificate is still that of the name it was found by.
-    const io::DialTls tls{.settings = server.tls, .server_name = server.dialled.host};
-    if (canceller_.send(session->id().value, to, tls, session->backend_pid(),
-                        session->backend_key(), now() + patience))
-      ++server.cancels;
   }
-  cancel_requests_.clear();
+}
+
+/// False when it is done with: nothing of the client's runs on a server now.
+bool Pooler::Impl::carry_cancel(Client& client, ClientId asker) {
+  if (client.is_console) {
+    world_.cancel(client);
+    return false;
+  }
+  const session::ClientState state = client.session.state();
+  if (state == session::ClientState::waiting) {
+    client.session.cancel_waiting();
+    return false;
+  }
+  session::ServerSession* session = client.session.server();
+  // Nothing is running for an idle client, and what its server does next may be another's.
+  if (!session || (state != session::ClientState::active && state != session::ClientState::replicating)) return false;
+  Server& server = entry(*session);
+  io::Address to = server.dialled;
+  if (to.kind == io::Address::Kind::tcp && session->transport()) to = session->transport()->peer();
+  const Duration patience = settings_->cancel_wait_timeout > Duration{}
+                                ? settings_->cancel_wait_timeout
+                                : std::chrono::hours(1);
+  client.session.cancel_asked();
+  // The machine by its address, whose certificate is still that of the name it was found by.
+  const io::DialTls tls{.settings = server.tls, .server_name = server.dialled.host};
+  if (!canceller_.send(session->id().value, asker, to, tls,
+                       {session->backend_pid(), session->backend_key()}, now() + patience))
+    return false;
+  ++server.cancels;
+  return true;
 }
 
 /// Looked for one by one: requests are rare, and a table of keys would be paid for by every client.
@@ -165,7 +169,14 @@ Client* Pooler::Impl::client_of(const session::CancelKey& key) noexcept {
   return nullptr;
 }
 
-void Pooler::Impl::cancel_ended(std::uint64_t server_id, bool timed_out) noexcept {
+/// Its connection may be gone meanwhile.
+void Pooler::Impl::cancel_answered(ClientId asker) noexcept {
+  const auto found = clients_.find(asker.value);
+  if (found != clients_.end() && !found->second->gone) found->second->session.cancel_answered();
+}
+
+void Pooler::Impl::cancel_ended(std::uint64_t server_id, ClientId asker, bool timed_out) noexcept {
+  cancel_answered(asker);
   const auto found = servers_.find(server_id);
   if (found == servers_.end()) return;
   Server& server = *found->second;
@@ -284,8 +295,8 @@ void Pooler::Impl::client_encrypted(session::ClientSession& session) noexcept {
                     tls->server_name.empty() ? "" : " sni=", tls->server_name}));
 }
 
-void Pooler::Impl::cancel(std::uint32_t pid, std::uint32_t key) noexcept {
-  cancel_requests_.push_back({pid, key});
+void Pooler::Impl::cancel(session::ClientSession& asker, const session::CancelKey& key) noexcept {
+  cancel_requests_.push_back({key, asker.id()});
 }
 
 void Pooler::Impl::server_idle(session::ServerSession& session) noexcept {

@@ -26,6 +26,8 @@ std::string client_state(const session::ClientSession& session) {
       return session.server() ? "active" : "idle";
     case session::ClientState::waiting:
       return "waiting";
+    case session::ClientState::cancelling:
+      return "active_cancel_req";
     case session::ClientState::closed:
       return "closed";
   }

@@ -88,8 +88,8 @@ std::size_t ClientSession::read_startup(Bytes input) {
              std::holds_alternative<protocol::GssRequest>(*parsed)) {
     transport_->send("N");
   } else if (const auto* cancel = std::get_if<protocol::CancelRequest>(&*parsed)) {
-    hub_.cancel(cancel->pid, cancel->key);
-    end(Error("cancel request"));
+    enter(ClientEvent::cancel_asked);
+    hub_.cancel(*this, {cancel->pid, cancel->key});
   } else {
     start(std::get<protocol::Startup>(*parsed));
   }

@@ -113,6 +113,7 @@ std::size_t ClientSession::work_on(Bytes input) {
       case ClientState::collecting: step = collect(rest); break;
       case ClientState::active: step = stream(rest); break;
       case ClientState::replicating: step = relay(rest); break;
+      case ClientState::cancelling: step = rest.size(); break;  // It has said all it has to say.
       case ClientState::welcoming:
       case ClientState::waiting:
       case ClientState::closed: break;

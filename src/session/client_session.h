@@ -62,6 +62,8 @@ class ClientSession final : public io::TransportUser {
   void close(const Error& why);
   /// A cancel request came while the client waits for a server: its unit gets 57014 and the client stays.
   void cancel_waiting();
+  /// State cancelling: its request has come to its end.
+  void cancel_answered() { end(Error("cancel request")); }
   /// SUSPEND of the console: nothing more of the client is read, and what it has sent already waits.
   void suspend(bool on);
   /// State waiting: a NOTICE, so that a person who watches knows why nothing happens.

@@ -10,7 +10,7 @@ namespace pgweir::session {
 //  startup ─► authenticating ─► welcoming ─► idle ──message──► collecting ──unit complete──► waiting ──bound──► active
 //     │                            │          ▲                  (a unit that may still be a replica's)           │
 //     │                            ▼          └──────────────────── unit answered, server given back ◄────────────┘
-//     └──────► closed ◄── (any)  console
+//     └──────► closed ◄── (any)  console, cancelling
 //
 // A client of a replication connection waits in welcoming for a server of its own, and then is replicating to its end.
 enum class ClientState : std::uint8_t {
@@ -18,6 +18,7 @@ enum class ClientState : std::uint8_t {
   authenticating,
   welcoming,       ///< until the pool knows what its servers report
   console,         ///< talks to the admin console
+  cancelling,      ///< has asked for a cancel: hears by its end that the request has been delivered
   idle,
   collecting,      ///< part of a unit is here and nothing of it has been sent
   waiting,         ///< a unit wants a server
@@ -27,7 +28,7 @@ enum class ClientState : std::uint8_t {
 };
 
 enum class ClientEvent : std::uint8_t {
-  startup_read, authenticated, console_opened, welcomed, message, unit_complete, answered_here, server_bound, run_again, server_left, quit
+  startup_read, cancel_asked, authenticated, console_opened, welcomed, message, unit_complete, answered_here, server_bound, run_again, server_left, quit
 };
 
 /// Where `event` leads from `from`; nullopt when it can't happen there, which is a peer's protocol error or our bug.

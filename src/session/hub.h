@@ -25,6 +25,7 @@
 #include "config/settings.h"
 #include "io/io.h"
 #include "routing/decide.h"
+#include "session/cancel_key.h"
 #include "session/causality.h"
 #include "session/learned.h"
 #include "session/settings_set.h"
@@ -174,8 +175,9 @@ class Hub {
   virtual void wants_own_server(ClientSession& client) noexcept = 0;
   /// The connection is gone and the session holds no server: free it in the next turn.
   virtual void client_gone(ClientSession& client) noexcept = 0;
-  /// A CancelRequest came in.
-  virtual void cancel(std::uint32_t pid, std::uint32_t key) noexcept = 0;
+  /// A CancelRequest came in. Whoever asked may think, once his connection is closed, that nothing comes after it: answer by
+  /// ClientSession::cancel_answered() when it has been delivered, or can't be.
+  virtual void cancel(ClientSession& asker, const CancelKey& key) noexcept = 0;
 
   // From servers.
   /// Logged in, or checked, or reset, or given back by its client: idle, owes nothing.

@@ -46,7 +46,10 @@ std::optional<ClientState> next(ClientState from, ClientEvent event) noexcept {
   using enum ClientState;
   if (event == ClientEvent::quit) return closed;
   switch (from) {
-    case startup: return event == ClientEvent::startup_read ? std::optional(authenticating) : std::nullopt;
+    case startup:
+      if (event == ClientEvent::startup_read) return authenticating;
+      if (event == ClientEvent::cancel_asked) return cancelling;
+      return std::nullopt;
     case authenticating:
       if (event == ClientEvent::authenticated) return welcoming;
       if (event == ClientEvent::console_opened) return console;
@@ -55,7 +58,8 @@ std::optional<ClientState> next(ClientState from, ClientEvent event) noexcept {
       if (event == ClientEvent::welcomed) return idle;
       if (event == ClientEvent::server_bound) return replicating;
       return std::nullopt;
-    case console: return std::nullopt;
+    case console:
+    case cancelling: return std::nullopt;
     case idle:
       if (event == ClientEvent::message) return collecting;
       if (event == ClientEvent::server_bound) return active;
@@ -84,6 +88,7 @@ std::string_view to_string(ClientState state) noexcept {
     case ClientState::authenticating: return "authenticating";
     case ClientState::welcoming: return "welcoming";
     case ClientState::console: return "console";
+    case ClientState::cancelling: return "cancelling";
     case ClientState::idle: return "idle";
     case ClientState::collecting: return "collecting";
     case ClientState::waiting: return "waiting";

@@ -10,7 +10,7 @@ using namespace pgweir::test;
 namespace {
 
 struct Ends final : app::CancellerUser {
-  void cancel_ended(std::uint64_t server_id, bool timed_out) noexcept override {
+  void cancel_ended(std::uint64_t server_id, ClientId, bool timed_out) noexcept override {
     ended.emplace_back(server_id, timed_out);
   }
   std::vector<std::pair<std::uint64_t, bool>> ended;
@@ -23,8 +23,8 @@ TEST_CASE("a cancel request goes to the node and ends when the node hangs up", "
   Ends ends;
   app::Canceller canceller(dialer, ends);
   const Time now = Time{} + 1h;
-  REQUIRE(canceller.send(7, {io::Address::Kind::tcp, "10.0.0.9", 5432}, {}, 0x01020304, 0x05060708,
-                         now + 10s));
+  REQUIRE(canceller.send(7, ClientId{1}, {io::Address::Kind::tcp, "10.0.0.9", 5432}, {},
+                         {0x01020304, 0x05060708}, now + 10s));
   REQUIRE(dialer.dialled.size() == 1);
   Wire& wire = *dialer.dialled[0];
   CHECK(wire.peer.host == "10.0.0.9");
@@ -44,7 +44,7 @@ TEST_CASE("pitfall 25: a cancel request that does not end in time is told as suc
   Ends ends;
   app::Canceller canceller(dialer, ends);
   const Time now = Time{} + 1h;
-  REQUIRE(canceller.send(7, {}, {}, 1, 2, now + 10s));
+  REQUIRE(canceller.send(7, ClientId{1}, {}, {}, {1, 2}, now + 10s));
   canceller.turn(now + 9s);
   CHECK(ends.ended.empty());
   CHECK(canceller.turn(now + 10s) == kNever);

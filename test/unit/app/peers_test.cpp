@@ -10,7 +10,8 @@ using session::CancelKey;
 
 namespace {
 
-struct PeersWorld {
+struct PeersWorld final : app::CancelAskers {
+  void cancel_answered(ClientId asker) noexcept override { answered.push_back(asker.value); }
   PeersWorld() {
     settings.peer_id = 1;
     settings.cancel_wait_timeout = 10s;
@@ -25,7 +26,8 @@ struct PeersWorld {
   config::Settings settings;
   FakeDialer dialer;
   KeptLog log;
-  app::Peers peers{dialer, log};
+  app::Peers peers{dialer, log, *this};
+  std::vector<std::uint64_t> answered;  ///< whose connection may be closed
   Time now = Time{} + 1h;
 };
 
@@ -33,8 +35,8 @@ struct PeersWorld {
 
 TEST_CASE("a cancel request goes to the peer it names, with one hop less", "[peers]") {
   PeersWorld world;
-  world.peers.pass_on(PeersWorld::key(2), world.now);
-  world.peers.pass_on(PeersWorld::key(3), world.now);
+  world.peers.pass_on(PeersWorld::key(2), ClientId{5}, world.now);
+  world.peers.pass_on(PeersWorld::key(3), ClientId{6}, world.now);
   REQUIRE(world.dialer.dialled.size() == 2);
   Wire& wire = *world.dialer.dialled[0];
   CHECK(wire.peer == io::Address{io::Address::Kind::tcp, "10.0.0.2", 6433});
@@ -44,28 +46,32 @@ TEST_CASE("a cancel request goes to the peer it names, with one hop less", "[pee
   wire.connected();
   CHECK(wire.sent == std::string("\0\0\0\x10\x04\xd2\x16\x2e\x09\x02\0\x09\x08\x08\x08\x02", 16));
   CHECK(world.peers.rows()[0].sv_active_cancel == 1);
+  CHECK(world.answered.empty());
   wire.hang_up();
   CHECK(world.peers.turn(world.now) <= world.now + 10s);
+  CHECK(world.answered == std::vector<std::uint64_t>{5});
   CHECK(world.peers.rows()[0].sv_active_cancel == 0);
 }
 
 TEST_CASE("a cancel request without hops left, or for nobody, is dropped with a line", "[peers]") {
   PeersWorld world;
-  world.peers.pass_on(PeersWorld::key(2, 0), world.now);
+  world.peers.pass_on(PeersWorld::key(2, 0), ClientId{5}, world.now);
   CHECK(world.log.has("it has been passed on 3 times"));
   world.log.text.clear();
   for (const std::uint32_t nobody : {0U, 1U, 9U}) {
-    world.peers.pass_on(PeersWorld::key(nobody), world.now);
+    world.peers.pass_on(PeersWorld::key(nobody), ClientId{5}, world.now);
     CHECK(world.log.has("failed cancel request: no such client"));
     world.log.text.clear();
   }
   CHECK(world.dialer.dialled.empty());
+  CHECK(world.answered.size() == 4);
   CHECK_FALSE(world.peers.busy());
 }
 
 TEST_CASE("more requests than the peer's pool_size wait, and not for ever", "[peers]") {
   PeersWorld world;
-  for (int i = 0; i < 3; ++i) world.peers.pass_on(PeersWorld::key(2), world.now + i * 4s);
+  for (int i = 0; i < 3; ++i)
+    world.peers.pass_on(PeersWorld::key(2), ClientId{static_cast<std::uint64_t>(i)}, world.now + i * 4s);
   REQUIRE(world.dialer.dialled.size() == 1);
   CHECK(world.peers.rows()[0].cl_waiting_cancel_req == 2);
   world.peers.turn(world.now + 10s);  // The first had its time, and the second goes out.
@@ -74,5 +80,15 @@ TEST_CASE("more requests than the peer's pool_size wait, and not for ever", "[pe
   world.peers.turn(world.now + 18s);  // The third's time is over, too.
   CHECK(world.dialer.dialled.size() == 2);
   CHECK(world.peers.rows()[0].cl_waiting_cancel_req == 0);
+  CHECK(world.answered == std::vector<std::uint64_t>{0, 1, 2});
   CHECK_FALSE(world.peers.busy());
+}
+
+TEST_CASE("requests that wait for a peer which is configured no more are dropped", "[peers]") {
+  PeersWorld world;
+  for (int i = 0; i < 3; ++i) world.peers.pass_on(PeersWorld::key(2), ClientId{7}, world.now);
+  world.settings.peers.erase(2);
+  world.peers.configure(world.settings);
+  CHECK(world.answered.size() == 2);
+  CHECK(world.log.has("failed cancel request: peer 2 is configured no more"));
 }

@@ -389,7 +389,8 @@ TEST_CASE(
   std::string request;
   protocol::append_cancel(request, load_u32(one->sent.data() + at + 5),
                           load_u32(one->sent.data() + at + 9));
-  b.network.connect()->say(request);
+  const auto asker = b.network.connect();
+  asker->say(request);
   b.turn();
   REQUIRE(b.dialer.dialled.size() == 2);
   Wire& cancel = *b.dialer.dialled[1];
@@ -398,9 +399,53 @@ TEST_CASE(
   b.answer(*server, "UPDATE 1");
   b.ask(*two, "update b set x = 1");
   CHECK_FALSE(server->has("update b"));
+  // Who asked takes the end of this connection for the end of the matter.
+  CHECK_FALSE(asker->closing);
   cancel.hang_up();
   b.turn();
   CHECK(server->has("update b"));
+  CHECK(asker->closing);
+}
+
+TEST_CASE("a cancel request for a client that asks for nothing, or for none, ends at once", "[pooler]") {
+  Bench b;
+  auto idle = b.client("shop", "web");
+  b.server_logs_in();
+  const std::size_t at = idle->sent.find(std::string("K\0\0\0\x0c", 5));
+  REQUIRE(at != std::string::npos);
+  const std::uint32_t pid = load_u32(idle->sent.data() + at + 5);
+  for (const std::uint32_t asked : {pid, pid ^ 1}) {
+    std::string request;
+    protocol::append_cancel(request, asked, load_u32(idle->sent.data() + at + 9));
+    const auto asker = b.network.connect();
+    asker->say(request);
+    b.turn();
+    CHECK(asker->closing);
+    CHECK(asker->sent.empty());
+  }
+  CHECK(b.dialer.dialled.size() == 1);
+}
+
+TEST_CASE("a cancelling connection that goes away before its request is through takes nothing with it", "[pooler]") {
+  Bench b;
+  auto one = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  b.ask(*one, "select 1");
+  const std::size_t at = one->sent.find(std::string("K\0\0\0\x0c", 5));
+  REQUIRE(at != std::string::npos);
+  std::string request;
+  protocol::append_cancel(request, load_u32(one->sent.data() + at + 5), load_u32(one->sent.data() + at + 9));
+  const auto asker = b.network.connect();
+  asker->say(request + "and more");
+  b.turn();
+  asker->hang_up();
+  b.pass(5s);
+  REQUIRE(b.dialer.dialled.size() == 2);
+  b.dialer.dialled[1]->connected();
+  CHECK(load_u32(b.dialer.dialled[1]->sent.data() + 8) == 4242);
+  b.dialer.dialled[1]->hang_up();
+  b.answer(*server, "SELECT 1");
+  CHECK(error_on(*one).empty());
 }
 
 TEST_CASE("a database over its limit takes the idle server of another user", "[pooler]") {

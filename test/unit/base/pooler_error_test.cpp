@@ -74,6 +74,9 @@ constexpr Known kOnPurpose[] = {
     {"prepared statement \"s\" does not exist", "26000", "s"},
     {"prepared statement \"s\" already exists", "42P05", "s"},
     {"server login failed: connection refused", "08001", "connection refused"},
+    // PgBouncer has no such case.
+    {"no answer to the pooler's own query (server_connect_timeout)", "08006"},
+    {"the primary has changed", "57P01"},
 };
 
 bool says(const PoolerErrorRow& row, const Known& known) {
