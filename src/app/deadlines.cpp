@@ -10,6 +10,9 @@ namespace {
 /// How exact the time-outs of idle and busy clients are; they are looked for only when one is set.
 constexpr Duration kClientLook = std::chrono::milliseconds(500);
 
+/// How often a replica that keeps a read waiting is looked at again.
+constexpr Duration kStuckLook = std::chrono::milliseconds(500);
+
 /// How soon after its transaction a client is closed for server_fast_close.
 constexpr Duration kFastCloseLook = std::chrono::milliseconds(100);
 
@@ -62,6 +65,7 @@ void Pooler::Impl::pool_deadlines(PoolEntry& pool) {
   tell_waiters(pool);
   replication_deadlines(pool);
   if (settings_->server_fast_close) close_fast(pool);
+  if (pool.database.cluster && settings_->replica_read_timeout > Duration{}) leave_stuck_replicas(pool);
   while (const pool::Expired expired = seats.next_expired(now()))
     close_server(static_cast<Server&>(*expired.seat), expired.why);
   // A pool without clients keeps its servers only when its user is forced: others would have no
@@ -87,6 +91,34 @@ void Pooler::Impl::close_fast(PoolEntry& pool) {
       return lower(now() + kFastCloseLook);  // Its transaction is not interrupted.
     client->close(Error("57P01", "database configuration changed"));
   });
+}
+
+/// Where replay stops behind an exclusive lock that it has taken, reads of that table hang without an error. A replica that is slow
+/// but gets on is none of that, and neither is one that has nothing to replay.
+void Pooler::Impl::leave_stuck_replicas(PoolEntry& pool) {
+  const Duration patience = settings_->replica_read_timeout;
+  const routing::ClusterSnapshot& view = pool.database.cluster->view();
+  std::vector<Server*> stuck;
+  for (const auto& subpool : pool.seats.subpools()) {
+    if (subpool->side != pool::Side::replica) continue;
+    const routing::NodeView* node = view ? view->find(subpool->node()) : nullptr;
+    const bool stands = node && node->replayed < node->received && now() - node->advanced_at >= patience;
+    for (pool::ServerSeat* seat = subpool->first(pool::Place::active); seat; seat = pool::Subpool::next(*seat)) {
+      if (now() - seat->since < patience) {
+        lower(seat->since + patience);
+        break;
+      }
+      auto& server = static_cast<Server&>(*seat);
+      const session::ClientSession* client = server.session.client();
+      if (!client || !client->holding()) continue;  // A row is out: it is not run again.
+      stands ? stuck.push_back(&server) : lower(now() + kStuckLook);
+    }
+  }
+  for (Server* server : stuck) {
+    server->session.client()->give_up_replica();
+    send_cancel(*server, {});
+    close_server(*server, PoolerError::replica_stuck);
+  }
 }
 
 /// The queue is in order of time: whoever is not due yet ends the walk.

@@ -79,6 +79,8 @@ void Pooler::Impl::bind(Client& client, Server& server, const routing::Route& ro
   place(server, pool::Place::active);
   server.served = true;
   count(client, route);
+  if (route.target == sql::Target::replica && settings_->replica_read_timeout > Duration{})
+    lower(now() + settings_->replica_read_timeout);
   client.session.bind(server.session, route);
 }
 

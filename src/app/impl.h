@@ -137,6 +137,7 @@ class Pooler::Impl final : public session::Hub,
   void pump_all();
   void answer_cancels();
   bool carry_cancel(Client& client, ClientId asker);
+  bool send_cancel(Server& server, ClientId asker);
   Client* client_of(const session::CancelKey& key) noexcept;
   void reap();
   void close_tcp_if_due();
@@ -284,6 +285,7 @@ class Pooler::Impl final : public session::Hub,
   bool clients_have_deadlines() const noexcept;
   void client_deadlines();
   void close_fast(PoolEntry& pool);
+  void leave_stuck_replicas(PoolEntry& pool);
   void roll_statistics();
 
   // orders.cpp

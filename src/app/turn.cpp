@@ -144,17 +144,22 @@ bool Pooler::Impl::carry_cancel(Client& client, ClientId asker) {
   session::ServerSession* session = client.session.server();
   // Nothing is running for an idle client, and what its server does next may be another's.
   if (!session || (state != session::ClientState::active && state != session::ClientState::replicating)) return false;
-  Server& server = entry(*session);
+  client.session.cancel_asked();
+  return send_cancel(entry(*session), asker);
+}
+
+/// False when it can't be sent.
+bool Pooler::Impl::send_cancel(Server& server, ClientId asker) {
+  const session::ServerSession& session = server.session;
   io::Address to = server.dialled;
-  if (to.kind == io::Address::Kind::tcp && session->transport()) to = session->transport()->peer();
+  if (to.kind == io::Address::Kind::tcp && session.transport()) to = session.transport()->peer();
   const Duration patience = settings_->cancel_wait_timeout > Duration{}
                                 ? settings_->cancel_wait_timeout
                                 : std::chrono::hours(1);
-  client.session.cancel_asked();
   // The machine by its address, whose certificate is still that of the name it was found by.
   const io::DialTls tls{.settings = server.tls, .server_name = server.dialled.host};
-  if (!canceller_.send(session->id().value, asker, to, tls,
-                       {session->backend_pid(), session->backend_key()}, now() + patience))
+  if (!canceller_.send(session.id().value, asker, to, tls,
+                       {session.backend_pid(), session.backend_key()}, now() + patience))
     return false;
   ++server.cancels;
   return true;

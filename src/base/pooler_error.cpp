@@ -61,6 +61,7 @@ constexpr PoolerErrorRow kRows[] = {
     {PoolerError::pause_mode, "57P01", "pause mode"},
     {PoolerError::primary_changed, "57P01", "the primary has changed"},
     {PoolerError::evicted, "57P01", "evicted"},
+    {PoolerError::replica_stuck, "57014", "a read hangs on a replica that replays nothing (replica_read_timeout)"},
 
     {PoolerError::transaction_in_statement_mode, "0A000", "transaction blocks not allowed in statement pooling mode"},
     {PoolerError::simple_query_disallowed, "0A000", "PQexec disallowed"},

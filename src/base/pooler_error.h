@@ -67,6 +67,7 @@ enum class PoolerError : std::uint8_t {
   pause_mode,
   primary_changed,
   evicted,
+  replica_stuck,
   // What a client may not do here.
   transaction_in_statement_mode,
   simple_query_disallowed,

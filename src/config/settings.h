@@ -253,6 +253,7 @@ struct Settings {
   ReadSplit read_split{};
   std::string replica_functions;
   int replica_pool_size{};  // -1: as pool_size.
+  Duration replica_read_timeout{};
   Duration replica_wait{};
   int reserve_pool_size{};
   Duration reserve_pool_timeout{};

@@ -232,6 +232,8 @@ constexpr Row kRows[] = {
         .doc = "Functions that only read, whatever the catalog says; separated by commas."}),
     bind<&Settings::replica_pool_size>({.name = "replica_pool_size", .fallback = "-1", .origin = kPgweir, .limits = {.lowest = -1},
         .doc = "Servers per (database, user) and replica; -1 is as for the primary.", .sim = "-1,1,3"}),
+    bind<&Settings::replica_read_timeout>({.name = "replica_read_timeout", .fallback = "5", .origin = kPgweir,
+        .doc = "A read that has waited this long for a replica's first row, while the replica has WAL and replays none of it, runs on the primary instead; 0 turns that off.", .sim = "0,0.2,1,5"}),
     bind<&Settings::replica_wait>({.name = "replica_wait", .fallback = "0.005", .origin = kPgweir,
         .doc = "How long a read waits for a replica that is nearly far enough before it goes to the primary; 0: not at all.", .sim = "0,0.005,0.02"}),
     bind<&Settings::reserve_pool_size>({.name = "reserve_pool_size", .fallback = "0",

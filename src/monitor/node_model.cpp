@@ -34,6 +34,7 @@ void NodeModel::observed(const Observation& seen, Time asked, Time now) {
     seen_.timeline = std::max(before.timeline, seen.timeline);
     seen_.timeline_certain = before.timeline_certain || seen.timeline_certain;
   }
+  if (!same_instance || before.lsn < seen_.lsn || !before.in_recovery) advanced_at_ = now;
   streams_ = seen.timeline_certain && seen.timeline == seen_.timeline;
   if (!same_instance) lag_.forget();
   if (!same_instance || before.configured_at != seen.configured_at) settings_.reset();
@@ -110,6 +111,7 @@ routing::NodeView NodeModel::view(Time now) {
   view.name = name_;
   view.replayed = seen_.lsn;
   view.received = seen_.received;
+  view.advanced_at = advanced_at_;
   view.observed_at = asked_at_;
   view.timeline = seen_.timeline;
   view.system_id = seen_.system_id;

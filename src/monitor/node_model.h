@@ -75,6 +75,7 @@ class NodeModel {
   Observation seen_;
   Time asked_at_{};  ///< When the question of that observation went out.
   Time tried_at_{};
+  Time advanced_at_{};
   bool tried_ = false;
   bool up_ = false;
   bool streams_ = false;

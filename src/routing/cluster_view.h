@@ -45,6 +45,7 @@ struct NodeView {
   tokens::Lsn replayed;  ///< A replica's replay LSN; a primary's insert LSN. Only grows while the
                          ///< identity stays.
   tokens::Lsn received;
+  Time advanced_at{};  ///< When a replica's replay LSN was last seen to have grown.
   Time observed_at{};  ///< When the question was sent whose answer gave the LSNs.
   std::uint32_t timeline = 0;
   std::string system_id;

@@ -113,6 +113,8 @@ class ClientSession final : public io::TransportUser {
   /// A replica's answer is kept back until its first row or its completion, so that it can be asked elsewhere.
   bool holding() const noexcept { return holding_; }
   void end_hold() noexcept;
+  /// While holding(): should the replica's connection break now, the unit runs on the primary, not on another replica.
+  void give_up_replica() { healed_from_ = "57014"; }
   /// The client has `part` of a long message: nothing else can be said to it until the rest has come.
   void note_part(bool part) noexcept { answer_cut_ = part; }
   /// The rest of the server's answer concerns nobody: the unit will run again.

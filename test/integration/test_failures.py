@@ -92,6 +92,29 @@ def test_a_read_cancelled_by_a_recovery_conflict_is_run_again(kept):
     assert "conflict with recovery" in logs
 
 
+def test_pitfall_19_a_read_that_hangs_behind_a_replayed_lock_runs_on_the_primary(own):
+    settings = QUICK + "\nreplica_read_timeout = 1\nread_consistency = eventual"
+    with poolers.for_cluster(own, "postgres", settings=settings) as pooler, connected(pooler.port) as client:
+        # The replicas have replayed the lock, and stop ahead of its end.
+        with own.primary.connect() as connection, connection.cursor() as locker:
+            locker.execute("BEGIN; LOCK TABLE items IN ACCESS EXCLUSIVE MODE; CREATE TEMPORARY TABLE gives_an_xid (n int)")
+            own.primary.execute("INSERT INTO written VALUES (1)")
+            own.wait_caught_up()
+            for replica in own.replicas:
+                wait_for("the lock is replayed", lambda: replica.value("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'items'::regclass"))
+                replica.pause_replay()
+            locker.execute("COMMIT")
+        positions = own.log_positions()
+        answer = client.query("SELECT word FROM items /* hangs */ WHERE n = 3")
+        assert answer.rows == [("word 3",)] and not answer.errors
+        run = own.times_run("hangs", positions)
+        assert run["primary"] == 1 and run["replica1"] + run["replica2"] == 1, run
+        pooler.wait_log("a read hangs on a replica that replays nothing")
+        for replica in own.replicas:
+            wait_for("the read is cancelled there", lambda: replica.value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%hangs%' AND state = 'active' AND pid <> pg_backend_pid()") == 0)
+            replica.resume_replay()
+
+
 def test_a_read_is_not_run_again_once_rows_have_gone_out(kept):
     with poolers.for_cluster(kept, "postgres", settings=QUICK) as pooler, connected(pooler.port) as client:
         positions = kept.log_positions()

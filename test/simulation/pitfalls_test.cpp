@@ -337,6 +337,41 @@ TEST_CASE(
   ALL_PROMISES_HELD(scene);
 }
 
+TEST_CASE("pitfall 19: a read that hangs on a replica which replays nothing runs on the primary") {
+  for (const bool behind : {true, false}) {
+    INFO("the replica has something to replay: " << behind);
+    Scene scene(Scene::Settings{{"replica_read_timeout", "1"}, {"read_consistency", "eventual"}}, 2);
+    scene.start();
+    SimClient& client = scene.client();
+    REQUIRE(scene.wait_until([&] { return scene.read(client, 5) && !scene.on_primary(client); }));
+    scene.pause_replay(true);
+    SimClient& writer = scene.client();
+    if (behind) REQUIRE(scene.write(writer, 0));
+    client.send(plan_slow_read(client.plan(), 3.0));
+    scene.wait(milliseconds{1900});
+    CHECK(scene.world.log.said("a read hangs on a replica") == behind);
+    REQUIRE(scene.wait_until([&] { return client.outstanding() == 0; }));
+    CHECK(client.last_error() == "");
+    CHECK(scene.on_primary(client) == behind);
+    ALL_PROMISES_HELD(scene);
+  }
+}
+
+TEST_CASE("pitfall 19: a slow read on a replica that gets on is left alone") {
+  Scene scene(Scene::Settings{{"replica_read_timeout", "1"}, {"read_consistency", "eventual"}}, 2);
+  scene.start();
+  SimClient& client = scene.client();
+  SimClient& writer = scene.client();
+  REQUIRE(scene.wait_until([&] { return scene.read(client, 5) && !scene.on_primary(client); }));
+  client.send(plan_slow_read(client.plan(), 3.0));
+  while (client.outstanding() > 0) {
+    REQUIRE(scene.write(writer, 0));
+    scene.wait(milliseconds{50});
+  }
+  CHECK_FALSE(scene.on_primary(client));
+  ALL_PROMISES_HELD(scene);
+}
+
 TEST_CASE(
     "pitfall 21: a driver gets CopyInResponse and answers to Flush without having sent a Sync") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {

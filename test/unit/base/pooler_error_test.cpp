@@ -77,6 +77,7 @@ constexpr Known kOnPurpose[] = {
     // PgBouncer has no such case.
     {"no answer to the pooler's own query (server_connect_timeout)", "08006"},
     {"the primary has changed", "57P01"},
+    {"a read hangs on a replica that replays nothing (replica_read_timeout)", "57014"},
 };
 
 bool says(const PoolerErrorRow& row, const Known& known) {
