@@ -58,7 +58,7 @@ Status read_rules(const config::IniSource& files, const config::Settings& settin
   access.warnings.insert(access.warnings.end(), hba->warnings.begin(), hba->warnings.end());
   if (access.rules.names_roles() && !asks_servers(settings))
     access.warnings.push_back(concat({file, ": rules for +role need auth_user, who asks a server for the members; "
-                                            "until it is set a role holds nobody but the user of that name"}));
+                                            "until it is set whoever such a rule may fit is refused"}));
   return {};
 }
 

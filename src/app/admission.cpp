@@ -61,6 +61,8 @@ session::Admission Pooler::Impl::admit(session::ClientSession& session, std::str
   client.is_console = admin::is_console_database(database);
   client.entrance = std::make_unique<Entrance>();
   Entrance& entrance = *client.entrance;
+  entrance.client = &client;
+  entrance.answered = &answered_;
   entrance.database = database;
   entrance.user = user;
   entrance.local_uid = local_uid;
@@ -90,6 +92,8 @@ session::Admission Pooler::Impl::decide(Client& client) {
   }
   if (!entrance.problem && !choose_method(client, answer)) return pending();
   if (!entrance.problem && !find_secret(client, answer)) return pending();
+  if (!entrance.problem && answer.method == auth::Method::peer && !find_account(entrance)) return pending();
+  if (entrance.found) answer.user = entrance.user;
   if (entrance.problem) {
     answer.method = auth::Method::any;
     answer.refusal = *entrance.problem;
@@ -133,11 +137,16 @@ bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
   if (!entrance.roles && entrance.access->rules.needs_roles(question)) {
     if (ask(client, Lookup::What::roles) == Asked::under_way) return false;
     if (entrance.problem) return true;
-    question.roles = &entrance.roles.emplace(auth::Roles{entrance.user});
+    // The rule that is passed over may be the one that keeps him out, or asks him for more than the next one.
+    log().warning(concat({name_of(client), "nobody can be asked for the roles of ", entrance.user,
+                          " (auth_user, auth_dbname), and a rule for +role may fit: refused"}));
+    answer.method = auth::Method::reject;
+    answer.stranger_text = text_of(PoolerError::no_method);
+    return true;
   }
   entrance.rule = entrance.access->rules.find(question);
   answer.method = entrance.rule ? entrance.rule->method : auth::Method::reject;
-  if (!entrance.rule) answer.stranger_text = "no authentication method is found";
+  if (!entrance.rule) answer.stranger_text = text_of(PoolerError::no_method);
   return true;
 }
 
@@ -158,7 +167,8 @@ bool Pooler::Impl::find_secret(Client& client, session::Admission& answer) {
     case auth::Method::cert:
     case auth::Method::peer: break;
   }
-  if (const auth::Secret* secret = entrance.access->users.find(entrance.user)) {
+  // What a server has said of him counts: the name may be one that it gave.
+  if (const auth::Secret* secret = entrance.found ? &entrance.secret : entrance.access->users.find(entrance.user)) {
     answer.user_known = true;
     answer.secret = *secret;
     return true;
@@ -167,21 +177,18 @@ bool Pooler::Impl::find_secret(Client& client, session::Admission& answer) {
   if (!std::exchange(entrance.asked_for_secret, true)) {
     switch (ask(client, Lookup::What::secret)) {
       case Asked::under_way: return false;
-      case Asked::nobody:
-        entrance.asked_nobody = true;
-        break;
-      case Asked::known: break;
+      case Asked::known: return choose_method(client, answer) && find_secret(client, answer);
+      case Asked::nobody: break;
     }
   }
-  if (entrance.found) {
-    answer.user_known = true;
-    answer.secret = entrance.secret;
-    if (entrance.secret_ttl > Duration{} && !entrance.from_cache && entrance.secret.form() != auth::SecretForm::none)
-      secrets_.keep(entrance.secret_key, entrance.secret, now() + entrance.secret_ttl);
-  } else if (!entrance.asked_nobody) {
-    answer.stranger_text = "no such user";
-  }
   return true;
+}
+
+/// Who is at the other end of a Unix socket. False: the system is being asked.
+bool Pooler::Impl::find_account(Entrance& entrance) {
+  if (entrance.account_known || entrance.local_uid < 0 || !parts_.passwords) return true;
+  entrance.check = parts_.passwords->account_of(entrance.local_uid, entrance);
+  return false;
 }
 
 /// What the connection itself proves: the certificate it was opened with, the account at its other end.
@@ -209,10 +216,7 @@ void Pooler::Impl::check_identity(Client& client, session::Admission& answer) {
     if (!certified || !is_user(rule && rule->by_dn ? tls->peer_dn : tls->peer_common_name))
       refuse("certificate authentication failed");
   } else if (answer.method == auth::Method::peer) {
-    const std::optional<std::string> account = entrance.local_uid >= 0 && parts_.passwords
-                                                   ? parts_.passwords->account_of(entrance.local_uid)
-                                                   : std::nullopt;
-    if (!account || !is_user(*account)) refuse("unix socket login rejected");
+    if (!entrance.account || !is_user(*entrance.account)) refuse("unix socket login rejected");
   }
 }
 
@@ -290,6 +294,7 @@ void Pooler::Impl::logged_in(session::ClientSession& session, auth::Credentials 
   forget_entrance(client);
   PoolEntry& pool = *client.pool_entry;
   if (suspended_) session.suspend(true);
+  pool.database.entered = true;
   const bool first = !std::exchange(pool.used, true);
   // What this client proved is good for servers of its own name only.
   const bool more_is_known =

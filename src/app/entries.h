@@ -1,6 +1,7 @@
 // What the Pooler keeps of each thing it owns: clients, servers, pools, databases, users, nodes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -48,16 +49,15 @@ struct Lookup {
 };
 
 /// What is known of a client while it logs in.
-struct Entrance final : auth::PasswordCheckUser {
+struct Entrance final : auth::PasswordCheckUser, auth::AccountUser {
   std::string database;
-  std::string user;
+  std::string user;  ///< as the client says, then as auth_query does
   std::int64_t local_uid = -1;
   std::shared_ptr<const Access> access;
   config::AuthType auth_type{};         ///< as it was when he came, like access
   const auth::HbaRule* rule = nullptr;  ///< of access, the one that fits
   std::optional<auth::Roles> roles;
   bool asked_for_secret = false;
-  bool asked_nobody = false;   ///< there was no server to ask
   bool judged = false;         ///< PAM or LDAP has let him in
   bool found = false;          ///< a server knows the user
   bool from_cache = false;
@@ -68,27 +68,46 @@ struct Entrance final : auth::PasswordCheckUser {
   Lookup lookup;
   std::unique_ptr<auth::PasswordCheck> check;
   std::optional<Status> verdict;
+  bool account_known = false;  ///< the system has been asked
+  std::optional<std::string> account;  ///< at the other end of the Unix socket
   Client* client = nullptr;
   Answered* answered = nullptr;  ///< where the client is put then
 
   void on_checked(const Status& what) noexcept override;
+  void on_account(std::optional<std::string> name) noexcept override;
+  void take(std::string name, auth::Secret of_server);
+};
+
+/// Which forms the secrets have that auth_query finds: strangers are led through the exchange that most others
+/// see. The older ones weigh less.
+class FoundForms {
+ public:
+  void add(auth::SecretForm form) noexcept;
+  /// none: nothing has been found yet.
+  auth::SecretForm usual() const noexcept;
+  void clear() noexcept { counts_ = {}; }
+
+ private:
+  static constexpr std::uint32_t kFoundMax = 1000;
+  std::array<std::uint32_t, 4> counts_{};
 };
 
 /// Secrets that auth_query found, for auth_query_cache_ttl.
 class FoundSecrets {
  public:
   /// nullptr: not known, or not any more.
-  const auth::Secret* find(const std::string& key, Time now) noexcept;
-  void keep(const std::string& key, const auth::Secret& secret, Time until);
+  struct Kept {
+    std::string name;
+    auth::Secret secret;
+    Time until{};
+  };
+  const Kept* find(const std::string& key, Time now) noexcept;
+  void keep(const std::string& key, Kept found);
   void forget(const std::string& key) noexcept { by_key_.erase(key); }
   void clear() noexcept { by_key_.clear(); }
 
  private:
   static constexpr std::size_t kSecretsMax = 10'000;
-  struct Kept {
-    auth::Secret secret;
-    Time until{};
-  };
   std::unordered_map<std::string, Kept> by_key_;
 };
 
@@ -214,6 +233,7 @@ struct PoolEntry {
 struct DatabaseEntry : session::DatabaseContext {
   config::Database line;
   bool automatic = false;
+  bool entered = false;        ///< somebody has come in here
   bool paused = false;
   bool disabled = false;
   bool removed = false;        ///< no longer configured: gone when its last session is

@@ -126,6 +126,8 @@ class Pooler::Impl final : public session::Hub,
   static constexpr Duration kHandshakeTime = std::chrono::milliseconds(1500);
   /// Of one turn; what is left is done in the next one.
   static constexpr int kRoundsMax = 8;
+  /// Databases that `*` made and nobody has come in to, which are asked about users at the same time.
+  static constexpr std::size_t kUnprovenMax = 50;
 
   // turn.cpp
   void carry_out_requests();
@@ -230,6 +232,7 @@ class Pooler::Impl final : public session::Hub,
   session::Admission console_admission(Client& client, session::Admission answer);
   bool choose_method(Client& client, session::Admission& answer);
   bool find_secret(Client& client, session::Admission& answer);
+  bool find_account(Entrance& entrance);
   void check_identity(Client& client, session::Admission& answer);
   bool may_still_come_in(const Client& client) const noexcept;
   std::optional<PoolerError> too_many_clients(const DatabaseEntry& database,
@@ -240,6 +243,12 @@ class Pooler::Impl final : public session::Hub,
   // lookups.cpp
   enum class Asked : std::uint8_t { under_way, nobody, known };
   Asked ask(Client& client, Lookup::What what);
+  bool place_for_unproven();
+  /// What an unknown user is treated as having.
+  auth::SecretForm usual_form() const noexcept {
+    const auth::SecretForm found = found_forms_.usual();
+    return found == auth::SecretForm::none ? access_->usual_form : found;
+  }
   void serve_lookups(PoolEntry& pool, const Server* checked = nullptr);
   pool::Subpool* may_be_asked(PoolEntry& pool) noexcept;
   void fail_lookups(PoolEntry& pool, const Error& why);
@@ -311,6 +320,7 @@ class Pooler::Impl final : public session::Hub,
   auth::LoginContext login_context_;
   std::shared_ptr<const Access> access_ = std::make_shared<const Access>();
   FoundSecrets secrets_;
+  FoundForms found_forms_;
   session::SettingsInterner interner_;
   ConsoleWorld world_;
   Canceller canceller_;

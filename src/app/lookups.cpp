@@ -26,17 +26,60 @@ Server& entry(session::ServerSession& session) noexcept {
 
 }  // namespace
 
-const auth::Secret* FoundSecrets::find(const std::string& key, Time now) noexcept {
+const FoundSecrets::Kept* FoundSecrets::find(const std::string& key, Time now) noexcept {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;
-  if (found->second.until > now) return &found->second.secret;
+  if (found->second.until > now) return &found->second;
   by_key_.erase(found);
   return nullptr;
 }
 
-void FoundSecrets::keep(const std::string& key, const auth::Secret& secret, Time until) {
+void FoundSecrets::keep(const std::string& key, Kept found) {
   if (by_key_.size() >= kSecretsMax) by_key_.erase(by_key_.begin());
-  by_key_.insert_or_assign(key, Kept{secret, until});
+  by_key_.insert_or_assign(key, std::move(found));
+}
+
+auth::SecretForm FoundForms::usual() const noexcept {
+  const auto most = std::max_element(counts_.begin(), counts_.end());
+  return *most == 0 ? auth::SecretForm::none : static_cast<auth::SecretForm>(most - counts_.begin());
+}
+
+void FoundForms::add(auth::SecretForm form) noexcept {
+  if (form == auth::SecretForm::none) return;
+  if (++counts_[static_cast<std::size_t>(form)] < kFoundMax) return;
+  for (std::uint32_t& count : counts_) count /= 2;
+}
+
+/// The name is the server's from now on, and rules are looked for anew.
+void Entrance::take(std::string name, auth::Secret of_server) {
+  if (name != user) roles.reset();
+  user = std::move(name);
+  secret = std::move(of_server);
+  found = true;
+}
+
+/// Automatic databases that nobody has come in to yet, and that are not needed now, go when there are too many.
+/// False: all are needed, and there is no place for one more.
+bool Pooler::Impl::place_for_unproven() {
+  std::vector<DatabaseEntry*> unproven;
+  for (const auto& [name, database] : databases_) {
+    if (database->automatic && !database->entered) unproven.push_back(database.get());
+  }
+  if (unproven.size() < kUnprovenMax) return true;
+  const bool may_drop = departed_.empty() && gone_clients_.empty();  // They would still point there.
+  std::size_t left = unproven.size();
+  for (DatabaseEntry* database : unproven) {
+    if (has_lookups(*database) || database->clients > 0) continue;
+    for (const auto& pool : database->pools) {
+      each_server(*pool, [&](Server& server) {
+        if (!server.lookup) close_server(server, "evicted");
+      });
+    }
+    if (!may_drop || database->servers() > 0 || !departed_.empty()) continue;
+    drop_database(*database);
+    --left;
+  }
+  return left < kUnprovenMax;
 }
 
 /// Finds out who can be asked about the client's user. `nobody`: there is no auth_user or no database to
@@ -55,6 +98,13 @@ Pooler::Impl::Asked Pooler::Impl::ask(Client& client, Lookup::What what) {
   if (admin::is_console_database(place)) {
     log().error(concat({"cannot use the reserved \"", place, "\" database as an auth_dbname"}));
     entrance.problem = config_error();
+    return Asked::nobody;
+  }
+  // Who names a database need not have proved anything yet, and each that is made for him opens a server.
+  if (place.empty() && !find_database(entrance.database) && settings_->fallback_database() && !place_for_unproven()) {
+    log().warning(concat({name_of(client), "refused: ", std::to_string(kUnprovenMax),
+                          " databases that nobody has used yet are being asked about users (auth_dbname would ask one)"}));
+    entrance.problem = Error("53300", "too many databases that nobody has used yet are being asked about users");
     return Asked::nobody;
   }
   DatabaseEntry* database = database_for(place.empty() ? entrance.database : place);
@@ -76,9 +126,9 @@ Pooler::Impl::Asked Pooler::Impl::ask(Client& client, Lookup::What what) {
     entrance.secret_ttl = config::auth_query_cache_ttl(*settings_, *line);
     entrance.secret_key = concat({database->name, kGap, asker, kGap, lookup.sql, kGap, entrance.user});
     if (entrance.secret_ttl > Duration{}) {
-      if (const auth::Secret* kept = secrets_.find(entrance.secret_key, now())) {
-        entrance.secret = *kept;
-        entrance.found = entrance.from_cache = true;
+      if (const FoundSecrets::Kept* kept = secrets_.find(entrance.secret_key, now())) {
+        entrance.take(kept->name, kept->secret);
+        entrance.from_cache = true;
         return Asked::known;
       }
     }
@@ -167,11 +217,23 @@ void Pooler::Impl::looked_up(session::ServerSession& session, const Error* probl
       } else if (!rows.empty() && rows[0].size() != 2) {
         log().error("auth_query failed: expected 2 columns, a name and a secret");
         entrance.problem = config_error();
+      } else if (!rows.empty() && (!rows[0][0] || rows[0][0]->empty())) {
+        log().error("auth_query failed: the name of the user is empty");
+        entrance.problem = config_error();
       } else if (!rows.empty()) {
-        entrance.found = true;
-        if (std::optional<std::string>& text = rows[0][1]) {
-          entrance.secret = auth::Secret::parse(*text);
-          auth::wipe(*text);
+        auth::Secret secret;
+        if (const std::optional<std::string>& text = rows[0][1]) secret = auth::Secret::parse(*text);
+        found_forms_.add(secret.form());
+        login_context_.usual_form = usual_form();
+        if (entrance.secret_ttl > Duration{} && secret.form() != auth::SecretForm::none)
+          secrets_.keep(entrance.secret_key, {*rows[0][0], secret, now() + entrance.secret_ttl});
+        if (*rows[0][0] != entrance.user)
+          log().log(concat({name_of(client), "auth_query calls ", entrance.user, " ", *rows[0][0]}));
+        entrance.take(*rows[0][0], std::move(secret));
+      }
+      for (auto& row : rows) {
+        for (std::optional<std::string>& field : row) {
+          if (field) auth::wipe(*field);
         }
       }
       break;
@@ -210,6 +272,12 @@ void Entrance::on_checked(const Status& what) noexcept {
   answered->add(*client);
 }
 
+void Entrance::on_account(std::optional<std::string> name) noexcept {
+  account = std::move(name);
+  account_known = true;
+  answered->add(*client);
+}
+
 void Pooler::Impl::go_on_with_answered() {
   for (std::size_t left = answered_.size(); left > 0; --left) {
     Client* client = answered_.take();
@@ -244,8 +312,6 @@ void Pooler::Impl::judge_password(session::ClientSession& session, const std::st
                                   .ldap = rule ? rule->ldap : entrance.access->ldap,
                                   .pam_service = rule && !rule->pam_service.empty() ? rule->pam_service : "pgbouncer",
                                   .pam_confdir = settings_->auth_pam_confdir};
-  entrance.client = &client;
-  entrance.answered = &answered_;
   entrance.check = parts_.passwords->ask(std::move(question), entrance);
 }
 

@@ -42,8 +42,9 @@ Status Pooler::Impl::configure(const std::string& path) {
 
 void Pooler::Impl::use_access(Access fresh) {
   for (const std::string& warning : fresh.warnings) log().warning(warning);
-  login_context_.usual_form = fresh.usual_form;
   access_ = std::make_shared<const Access>(std::move(fresh));
+  found_forms_.clear();
+  login_context_.usual_form = usual_form();
   secrets_.clear();
 }
 

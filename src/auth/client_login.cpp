@@ -36,6 +36,20 @@ constexpr std::string_view kProtocolViolation = "08P01";
 /// Of a SCRAM secret that a password in clear text is compared with; PostgreSQL's default is 4,096.
 constexpr std::uint32_t kPlainIterationsMax = 100'000;
 
+/// What an unknown user's password is compared with: nothing matches it, at the cost of what most users have.
+Secret mock_secret(SecretForm form, const std::string& salt, std::uint32_t iterations) {
+  switch (form) {
+    case SecretForm::none:
+    case SecretForm::plain:
+      return {};
+    case SecretForm::md5:
+      return Secret::parse("md5" + std::string(32, '0'));
+    case SecretForm::scram:
+      return Secret::parse(to_text({.iterations = iterations, .salt = salt}));
+  }
+  return {};
+}
+
 bool password_matches(const Secret& secret, std::string_view password, std::string_view user) {
   switch (secret.form()) {
     case SecretForm::none:
@@ -113,9 +127,9 @@ ClientLogin::~ClientLogin() {
   if (keys_) wipe(keys_->client_key);
 }
 
-/// The form of the secret, or the one that an unknown user is treated as having.
+/// The form of the secret, or the one that a user who has none, or is unknown, is treated as having.
 SecretForm ClientLogin::shown_form() const noexcept {
-  return known_ ? secret_.form() : context_.usual_form;
+  return secret_.form() == SecretForm::none ? context_.usual_form : secret_.form();
 }
 
 Step ClientLogin::start() {
@@ -218,11 +232,11 @@ Step ClientLogin::check_password(Bytes body) {
     state_ = State::wants_verdict;
     return {.state = Step::State::outside, .send = {}, .why = std::nullopt};
   }
-  bool right = password_matches(secret_, password, user_);
-  // Checking against a SCRAM secret takes its time, which says whether there is one.
-  if (!known_ && shown_form() == SecretForm::scram)
-    right = matches({.iterations = context_.scram_iterations, .salt = context_.server_secret.salt_for(user_)}, password) && right;
-  if (!right) {
+  // Checking takes its time, which would say whether there is something to check.
+  const Secret mock = mock_secret(shown_form(), context_.server_secret.salt_for(user_), context_.scram_iterations);
+  const bool comparable = secret_.form() != SecretForm::none;
+  const bool matches = password_matches(comparable ? secret_ : mock, password, user_);
+  if (!matches || !comparable) {
     wipe(*password_);
     password_.reset();
     return refuse(PoolerError::wrong_password);
@@ -236,7 +250,8 @@ Step ClientLogin::check_md5(Bytes body) {
   if (reader.failed() || !reader.at_end()) return refuse(kProtocolViolation, text_of(PoolerError::wrong_password));
   const std::optional<std::string> hash = md5_form(secret_, user_);
   // Without a secret the same work is done, for nothing.
-  const std::string wanted = md5_answer(hash.value_or(std::string(32, '0')), md5_salt_);
+  const bool hashes = secret_.form() == SecretForm::none && shown_form() == SecretForm::plain;
+  const std::string wanted = md5_answer(hash ? *hash : hashes ? md5_of_password({}, user_) : std::string(32, '0'), md5_salt_);
   if (!same_secret(wanted, answer) || !hash) return refuse(PoolerError::wrong_password);
   return accept();
 }

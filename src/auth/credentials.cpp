@@ -2,6 +2,18 @@
 
 namespace pgweir::auth {
 
+void Credentials::forget() noexcept {
+  if (password) wipe(*password);
+  if (md5) wipe(*md5);
+  if (scram) {
+    wipe(scram->client_key);
+    wipe(scram->server_key);
+  }
+  password.reset();
+  md5.reset();
+  scram.reset();
+}
+
 Credentials credentials_of(const Secret& secret) {
   Credentials credentials;
   switch (secret.form()) {

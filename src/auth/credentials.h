@@ -15,6 +15,10 @@ struct Credentials {
   std::optional<ScramKeys>
       scram;  ///< Good where the server stores the secret they were gained with.
 
+  ~Credentials() { forget(); }
+  /// Overwrites them all.
+  void forget() noexcept;
+
   bool empty() const noexcept { return !password && !md5 && !scram; }
   bool operator==(const Credentials&) const = default;
 };

@@ -12,6 +12,8 @@
 namespace pgweir::auth {
 namespace {
 
+thread_local std::uint64_t work = 0;
+
 using Context = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 
 const unsigned char* raw(std::string_view text) noexcept {
@@ -23,6 +25,7 @@ unsigned char* raw(char* at) noexcept { return reinterpret_cast<unsigned char*>(
 /// then.
 void digest(const EVP_MD* algorithm, std::initializer_list<std::string_view> parts, char* out) {
   const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  ++work;
   ENSURE(context && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1);
   for (std::string_view part : parts)
     ENSURE(EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1);
@@ -34,6 +37,8 @@ constexpr std::string_view kAlphabet =
 
 }  // namespace
 
+std::uint64_t hash_work() noexcept { return work; }
+
 Key sha256(std::initializer_list<std::string_view> parts) {
   Key out;
   digest(EVP_sha256(), parts, out.data());
@@ -43,6 +48,7 @@ Key sha256(std::initializer_list<std::string_view> parts) {
 Key hmac_sha256(std::string_view key, std::string_view text) {
   Key out;
   unsigned int size = 0;
+  ++work;
   const unsigned char* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
                                    raw(text), text.size(), raw(out.data()), &size);
   ENSURE(done != nullptr && size == out.size());
@@ -51,6 +57,7 @@ Key hmac_sha256(std::string_view key, std::string_view text) {
 
 Key pbkdf2_sha256(std::string_view password, std::string_view salt, std::uint32_t iterations) {
   Key out;
+  work += iterations;
   ENSURE(PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), raw(salt),
                            static_cast<int>(salt.size()), static_cast<int>(iterations),
                            EVP_sha256(), static_cast<int>(out.size()), raw(out.data())) == 1);
@@ -122,9 +129,14 @@ bool same_secret(std::string_view a, std::string_view b) noexcept {
 }
 
 void wipe(std::string& text) noexcept {
+  // A short text that was moved away left its bytes here, behind the size.
+  text.resize(text.capacity());
   OPENSSL_cleanse(text.data(), text.size());
   text.clear();
 }
+
+// Buffers that are read into are no constants: only the view of them is.
+void wipe_in_place(std::string_view read) noexcept { OPENSSL_cleanse(const_cast<char*>(read.data()), read.size()); }
 
 void wipe(Key& key) noexcept { OPENSSL_cleanse(key.data(), key.size()); }
 

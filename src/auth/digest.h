@@ -1,6 +1,7 @@
 // The few pieces of cryptography that logins need, over OpenSSL's libcrypto; for this module only.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -24,6 +25,10 @@ std::string md5_answer(std::string_view password_md5_hex, std::string_view salt)
 std::string to_base64(std::string_view raw);
 /// With padding, and nothing but the alphabet; nullopt otherwise.
 std::optional<std::string> from_base64(std::string_view text);
+
+/// How many hashes have been taken on this thread, each round of an iterated one counted: what a login costs, in
+/// numbers that are the same on every machine.
+std::uint64_t hash_work() noexcept;
 
 /// In a time that depends on the lengths alone.
 bool same_secret(std::string_view a, std::string_view b) noexcept;

@@ -38,6 +38,7 @@ bool fits_database(const HbaRule::Names& databases, const HbaQuestion& asked) no
 Fits fits_user(const HbaRule::Names& users, const HbaQuestion& asked) noexcept {
   if (users.all || listed(users.names, asked.user)) return Fits::yes;
   if (users.roles.empty()) return Fits::no;
+  if (listed(users.roles, asked.user)) return Fits::yes;  // A role holds itself.
   if (!asked.roles) return Fits::unknown;
   const bool member = std::any_of(users.roles.begin(), users.roles.end(),
                                   [&](const std::string& role) { return asked.roles->contains(role); });

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "auth/ldap_options.h"
+#include "auth/secret.h"
 #include "base/result.h"
 
 namespace pgweir::auth {
@@ -21,6 +22,13 @@ struct PasswordQuestion {
   std::optional<LdapOptions> ldap;
   std::string pam_service;
   std::string pam_confdir;  ///< empty: the system's
+
+  ~PasswordQuestion() { forget(); }
+  /// Overwrites what is secret in it.
+  void forget() noexcept {
+    wipe(password);
+    if (ldap) wipe(ldap->bind_password);
+  }
 };
 
 /// The question was answered; what went wrong is in words for the client.
@@ -30,6 +38,15 @@ class PasswordCheckUser {
 
  protected:
   ~PasswordCheckUser() = default;
+};
+
+/// The name of the account behind a Unix socket; nullopt: there is none.
+class AccountUser {
+ public:
+  virtual void on_account(std::optional<std::string> name) noexcept = 0;
+
+ protected:
+  ~AccountUser() = default;
 };
 
 /// A question that is under way. Destroying it forgets the answer.
@@ -44,8 +61,8 @@ class PasswordChecker {
   /// on_checked() follows once, before the next turn, never from within this call. The question is put
   /// out of memory as soon as it is answered.
   virtual std::unique_ptr<PasswordCheck> ask(PasswordQuestion question, PasswordCheckUser& user) = 0;
-  /// The account's name; nullopt: there is none.
-  virtual std::optional<std::string> account_of(std::int64_t uid) = 0;
+  /// on_account() follows as on_checked() does: the system may ask a directory, too.
+  virtual std::unique_ptr<PasswordCheck> account_of(std::int64_t uid, AccountUser& user) = 0;
 };
 
 }  // namespace pgweir::auth

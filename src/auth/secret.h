@@ -41,6 +41,8 @@ std::string to_text(const ScramVerifier& verifier);
 /// Overwrites the memory of a secret that is no longer needed.
 void wipe(std::string& text) noexcept;
 void wipe(Key& key) noexcept;
+/// The same for what lies in somebody else's buffer, a message that was read, once it is done with.
+void wipe_in_place(std::string_view read) noexcept;
 
 enum class SecretForm : std::uint8_t { none, plain, md5, scram };
 std::string_view to_string(SecretForm form) noexcept;

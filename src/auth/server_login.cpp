@@ -28,11 +28,7 @@ ServerLogin::ServerLogin(std::string user, Credentials credentials, Random& rand
       random_(random),
       cache_(cache) {}
 
-ServerLogin::~ServerLogin() {
-  if (credentials_.password) wipe(*credentials_.password);
-  if (credentials_.md5) wipe(*credentials_.md5);
-  if (credentials_.scram) wipe(credentials_.scram->client_key);
-}
+ServerLogin::~ServerLogin() = default;
 
 Result<ServerLogin::Answer> ServerLogin::on_authentication(Bytes body, const Channel& channel) {
   protocol::Reader reader(body);

@@ -21,25 +21,31 @@ class PasswordPool final : public auth::PasswordChecker {
   ~PasswordPool() override;
 
   std::unique_ptr<auth::PasswordCheck> ask(auth::PasswordQuestion question, auth::PasswordCheckUser& user) override;
-  std::optional<std::string> account_of(std::int64_t uid) override;
+  std::unique_ptr<auth::PasswordCheck> account_of(std::int64_t uid, auth::AccountUser& user) override;
 
  private:
-  /// Of the pool's four threads: one is left for names of hosts.
-  static constexpr std::size_t kUnderWayMax = 3;
   static constexpr std::size_t kWaitingMax = 1000;
-  static constexpr std::size_t kAccountsMax = 1000;
 
   struct Job;
   class Check;
+  /// Jobs of one kind, of which the others are not to hold up each other: who looks at a pooler whose
+  /// directory hangs comes by a Unix socket.
+  struct Lane {
+    std::size_t under_way_max;
+    std::string_view what;
+    std::deque<std::unique_ptr<Job>> waiting;
+    std::vector<Job*> under_way;  ///< libuv's until its callback
+  };
 
-  void begin_next();
+  void enqueue(Lane& lane, std::unique_ptr<Job> job);
+  void begin_next(Lane& lane);
   void finish(Job& job) noexcept;
 
   Loop& loop_;
   Log& log_;
-  std::deque<std::unique_ptr<Job>> waiting_;
-  std::vector<Job*> under_way_;  ///< libuv's until its callback
-  std::unordered_map<std::int64_t, std::string> accounts_;
+  /// Of the pool's four threads: one is left for accounts and names of hosts.
+  Lane judges_;
+  Lane accounts_;
 };
 
 }  // namespace pgweir::net

@@ -151,6 +151,7 @@ void ClientSession::start(const protocol::Startup& startup) {
 }
 
 void ClientSession::begin_login() {
+  if (!admission_->user.empty()) user_ = admission_->user;
   const io::TlsInfo* tls = transport_->tls();
   login_ = std::make_unique<auth::ClientLogin>(
       auth::LoginTask{.method = admission_->method,
@@ -320,7 +321,9 @@ std::size_t ClientSession::read_password(Bytes input) {
     starving_ = true;
     return 0;
   }
-  step(login_->on_password_message(input.substr(protocol::kHeaderSize, *size - protocol::kHeaderSize)));
+  const auth::Step next = login_->on_password_message(input.substr(protocol::kHeaderSize, *size - protocol::kHeaderSize));
+  auth::wipe_in_place(input.substr(0, *size));
+  step(next);
   return *size;
 }
 

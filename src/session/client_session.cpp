@@ -71,13 +71,31 @@ void ClientSession::take(Bytes bytes) {
     const std::size_t used = work_on(bytes);
     working_ = false;
     if (state_ == ClientState::closed) return;
-    if (used < bytes.size()) input_.append(bytes.substr(used));
+    if (used < bytes.size()) keep(bytes.substr(used));
     if (again_) work();
   } else {
-    input_ += bytes;
+    keep(bytes);
     work();
   }
   regulate();
+}
+
+void ClientSession::keep(Bytes bytes) {
+  if (state_ != ClientState::authenticating) {
+    input_ += bytes;
+    return;
+  }
+  // It may be a part of a password: no other copy of it stays behind.
+  const std::size_t size = input_.size() + bytes.size();
+  if (input_.capacity() < size) {
+    std::string larger;
+    larger.reserve(2 * size);
+    larger += input_;
+    auth::wipe(input_);
+    input_.swap(larger);
+  }
+  input_ += bytes;
+  auth::wipe_in_place(bytes);
 }
 
 /// Goes on with what is kept. Called from within itself it only sees to it that the outer call looks again.
@@ -200,6 +218,7 @@ void ClientSession::protocol_violation(std::string_view what) { close(Error("08P
 void ClientSession::end(const Error& why) {
   if (state_ == ClientState::closed) return;
   if (state_ == ClientState::waiting) hub_.wants_no_server(*this);
+  if (state_ == ClientState::authenticating) auth::wipe(input_);
   end_reason_ = why.text();
   if (replication_) leave_replication();
   if (!writes_.empty()) mark_writes();

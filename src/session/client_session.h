@@ -163,6 +163,7 @@ class ClientSession final : public io::TransportUser {
 
   void enter(ClientEvent event);
   void take(Bytes bytes);
+  void keep(Bytes bytes);
   void work();
   std::size_t work_on(Bytes input);
   void regulate();

@@ -110,6 +110,7 @@ struct Admission {
   bool console = false;
   auth::Method method = auth::Method::trust;
   bool user_known = false;
+  std::string user;                         ///< as auth_query spells the name; empty: as the client did
   auth::Secret secret;                      ///< when user_known
   std::string stranger_text;                ///< what one who is unknown or rejected is told; empty: the usual text
   /// Said after the exchange, so that a stranger learns nothing: no such database, limits, not allowed.

@@ -26,7 +26,9 @@ ServerSession::ServerSession(Hub& hub, PoolContext& pool, ServerId id, NodeId no
       params_(std::move(login)),
       login_(std::make_unique<auth::ServerLogin>(params_.user, params_.credentials, hub.random(), cache)),
       connected_at_(hub.now()),
-      state_since_(hub.now()) {}
+      state_since_(hub.now()) {
+  params_.credentials.forget();  // The login has its own.
+}
 
 ServerSession::~ServerSession() { ENSURE(client_ == nullptr); }
 
@@ -70,6 +72,7 @@ void ServerSession::on_login_message(char type, Bytes body) {
       Result<auth::ServerLogin::Answer> answer = login_->on_authentication(body, channel());
       if (!answer) return close(answer.error());
       if (!answer->send.empty()) transport_->send(answer->send);
+      auth::wipe(answer->send);
       return;
     }
     case backend::kParameterStatus: {
@@ -194,6 +197,7 @@ void ServerSession::take_row(Bytes body) {
       row.emplace_back(std::string(fields.bytes(static_cast<std::size_t>(size))));
     }
   }
+  auth::wipe_in_place(body);  // It may be a secret.
 }
 
 void ServerSession::bind(ClientSession& client) {

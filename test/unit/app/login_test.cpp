@@ -4,8 +4,13 @@
 #include <optional>
 
 #include "app/pooler.h"
+#include "admin/world.h"
+#include "auth/digest.h"
 #include "auth/password_checker.h"
+#include "auth/scram.h"
+#include "auth/server_login.h"
 #include "fakes.h"
+#include "protocol/framer.h"
 #include "protocol/writer.h"
 
 using namespace pgweir;
@@ -26,10 +31,23 @@ class FakeChecker final : public auth::PasswordChecker {
     asked.push_back(question.user + ":" + question.password);
     return std::make_unique<Open>(*this, user);
   }
-  std::optional<std::string> account_of(std::int64_t uid) override {
-    const auto found = accounts.find(uid);
-    return found == accounts.end() ? std::nullopt : std::optional(found->second);
+  struct OpenAccount final : auth::PasswordCheck {
+    OpenAccount(FakeChecker& of, std::int64_t whose, auth::AccountUser& who) : checker(of), uid(whose), user(who) { checker.open_accounts.push_back(this); }
+    ~OpenAccount() override { std::erase(checker.open_accounts, this); }
+    FakeChecker& checker;
+    std::int64_t uid;
+    auth::AccountUser& user;
+  };
+  std::unique_ptr<auth::PasswordCheck> account_of(std::int64_t uid, auth::AccountUser& user) override {
+    return std::make_unique<OpenAccount>(*this, uid, user);
   }
+  void tell_accounts() {
+    for (OpenAccount* each : std::exchange(open_accounts, {})) {
+      const auto found = accounts.find(each->uid);
+      each->user.on_account(found == accounts.end() ? std::nullopt : std::optional(found->second));
+    }
+  }
+  std::vector<OpenAccount*> open_accounts;
   std::vector<Open*> open;
   std::vector<std::string> asked;
   std::map<std::int64_t, std::string> accounts;
@@ -46,8 +64,9 @@ struct Bench {
   FakeChecker checker;
   app::Pooler pooler{{clock, network, dialer, prober, random, log, files, 501, &checker}};
 
-  explicit Bench(std::string_view settings, std::string_view options = "") {
+  explicit Bench(std::string_view settings, std::string_view options = "", std::string_view rules = "") {
     files.files["users"] = "\"asker\" \"pw\"\n";
+    files.files["rules"] = rules;
     files.files["p.ini"] = concat({"[databases]\nshop = host=10.0.0.9 ", options,
                                    "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nunix_socket_dir = /tmp\n"
                                    "pool_mode = transaction\nauth_file = users\nserver_login_retry = 1\n",
@@ -64,11 +83,11 @@ struct Bench {
     clock.at += time;
     turn();
   }
-  std::shared_ptr<Wire> client(std::string_view user, std::int64_t uid = -1) {
+  std::shared_ptr<Wire> client(std::string_view user, std::int64_t uid = -1, std::string_view database = "shop") {
     std::shared_ptr<Wire> wire = network.connect(uid);
     std::string packet;
     protocol::append_startup(packet, std::vector<std::pair<std::string, std::string>>{{"user", std::string(user)},
-                                                                                      {"database", "shop"}});
+                                                                                      {"database", std::string(database)}});
     wire->say(packet);
     turn();
     return wire;
@@ -131,8 +150,9 @@ TEST_CASE("no row is an unknown user, NULL a user without a password, and more c
     std::optional<std::vector<std::optional<Bytes>>> row;
     const char* said;
   };
-  for (const Case& each : {Case{std::nullopt, "no such user"}, Case{{{"eve", std::nullopt}}, "password authentication failed"},
-                           Case{{{"eve", "secret", "more"}}, "bouncer config error"}}) {
+  for (const Case& each : {Case{std::nullopt, "password authentication failed"}, Case{{{"eve", std::nullopt}}, "password authentication failed"},
+                           Case{{{"eve", "secret", "more"}}, "bouncer config error"},
+                           Case{{{std::nullopt, "secret"}}, "bouncer config error"}, Case{{{"", "secret"}}, "bouncer config error"}}) {
     Bench b(kLookUp);
     const auto eve = b.client("eve");
     const auto server = b.server_logs_in();
@@ -258,10 +278,25 @@ TEST_CASE("what an outsider says decides, and no pool is made before", "[login]"
 TEST_CASE("peer takes whom the system names", "[login]") {
   Bench b("auth_type = peer");
   b.checker.accounts = {{77, "asker"}, {78, "eve"}};
-  CHECK_FALSE(b.client("asker", 77)->closing);
-  CHECK(b.client("asker", 78)->has("unix socket login rejected"));
-  CHECK(b.client("asker")->has("unix socket login rejected"));
-  CHECK(b.client("asker", 79)->has("unix socket login rejected"));
+  const auto asker = b.client("asker", 77);
+  const auto other = b.client("asker", 78);
+  const auto nobody = b.client("asker", 79);
+  const auto far = b.client("asker");
+  CHECK(far->has("unix socket login rejected"));
+  // Nobody waits for the system but those who came by such a socket.
+  const auto left = b.client("asker", 77);
+  CHECK(b.checker.open_accounts.size() == 4);
+  left->hang_up();
+  b.turn();
+  CHECK(b.checker.open_accounts.size() == 3);
+  CHECK(asker->sent.empty());
+  CHECK(b.dialer.dialled.empty());
+  b.checker.tell_accounts();
+  b.turn();
+  CHECK_FALSE(asker->closing);
+  CHECK(b.dialer.dialled.size() == 1);
+  CHECK(other->has("unix socket login rejected"));
+  CHECK(nobody->has("unix socket login rejected"));
 }
 
 TEST_CASE("found secrets are kept for their time, and a wrong password forgets one", "[login]") {
@@ -284,4 +319,172 @@ TEST_CASE("found secrets are kept for their time, and a wrong password forgets o
   CHECK(b.client("eve")->sent.empty());
   b.turn();
   CHECK(server->has("eve"));
+}
+
+TEST_CASE("rules that hang on roles which nobody can be asked for refuse", "[login]") {
+  const char* const rules[] = {"host shop +staff all reject\nhost all all all trust\n", "host shop +staff all md5\nhost all all all trust\n"};
+  for (const char* rule : rules) {
+    Bench b("auth_type = hba\nauth_hba_file = rules", "", rule);
+    CHECK(b.log.has("rules for +role need auth_user"));
+    const auto asker = b.client("asker");
+    CHECK(asker->closing);
+    CHECK(asker->has("no authentication method is found"));
+    CHECK(b.log.has("nobody can be asked for the roles of asker"));
+  }
+  // Where the role's name is the user's own nothing has to be asked.
+  Bench b("auth_type = hba\nauth_hba_file = rules", "", "host shop +asker all trust\n");
+  CHECK_FALSE(b.client("asker")->closing);
+  // Nor in front of such a rule.
+  Bench early("auth_type = hba\nauth_hba_file = rules", "", "host shop asker all trust\nhost shop +staff all reject\n");
+  CHECK_FALSE(early.client("asker")->closing);
+}
+
+namespace {
+
+/// Types and sizes of the messages, and what an error says: all that tells logins apart but chance.
+std::string shape_of(const Wire& wire) {
+  std::string shape;
+  Bytes rest = wire.sent;
+  while (const auto size = protocol::peek_wire_size(rest)) {
+    if (*size > rest.size()) break;
+    shape += concat({std::string(1, rest[0]), std::to_string(*size), " "});
+    if (rest[0] == 'R') shape += concat({"(", std::to_string(load_u32(rest.data() + 5)), ") "});
+    if (rest[0] == 'E') shape += std::string(rest.substr(5, *size - 5));
+    rest.remove_prefix(*size);
+  }
+  return shape;
+}
+
+/// A login with this password, by whatever method is asked for.
+void try_password(Bench& b, Wire& client, std::string_view user, const std::string& password) {
+  FakeRandom random;
+  auth::SaltedPasswordCache cache;
+  auth::ServerLogin login(std::string(user), {.password = password, .md5 = {}, .scram = {}}, random, cache);
+  std::size_t read = 0;
+  for (int round = 0; round < 3 && !client.closing; ++round) {
+    const std::string message = client.sent.substr(read);
+    read = client.sent.size();
+    const auto size = protocol::peek_wire_size(message);
+    if (!size || message[0] != 'R' || message.size() < *size) return;
+    const auto answer = login.on_authentication(Bytes(message).substr(5, *size - 5), {.safe = true});
+    if (!answer) return;
+    client.say(answer->send);
+    b.turn();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an unknown user of auth_query is led where a wrong password is led, and told the same", "[login]") {
+  const std::string scram = auth::to_text(auth::verifier_of(auth::salted_password("secret", "0123456789abcdef", 4096), "0123456789abcdef", 4096));
+  for (const char* method : {"plain", "md5", "scram-sha-256"}) {
+    for (const std::string& stored : {std::string("secret"), "md5" + auth::md5_of_password("secret", "eve"), scram}) {
+      CAPTURE(method, stored);
+      Bench b(concat({"auth_user = asker\nauth_type = ", method}));
+      const auto known = b.client("eve");
+      const auto server = b.server_logs_in();
+      b.give(*server, {{"eve", stored}});
+      try_password(b, *known, "eve", "wrong");
+      const auto stranger = b.client("bob");
+      b.give(*server, std::nullopt);
+      try_password(b, *stranger, "bob", "wrong");
+      CHECK(known->closing);
+      CHECK(stranger->closing);
+      CHECK(shape_of(*stranger) == shape_of(*known));
+      CHECK(b.log.has("no such user: bob"));
+    }
+  }
+}
+
+TEST_CASE("the name that auth_query gives is who logs in", "[login]") {
+  Bench b(concat({kLookUp, "\nauth_query_cache_ttl = 10\n"}));
+  const auto eve = b.client("EVE");
+  const auto server = b.server_logs_in();
+  b.give(*server, {{"eve", "secret"}});
+  b.type(*eve, "secret");
+  REQUIRE(b.dialer.dialled.size() == 2);
+  const auto own = b.dialer.dialled.back();
+  b.server_logs_in();
+  CHECK(own->has(std::string_view("user\0eve\0", 9)));
+  CHECK_FALSE(own->has("EVE"));
+  CHECK(eve->has("server_version"));
+  // The same from what was kept, and the kept one is not eve's own: that is another question.
+  server->take();
+  const auto again = b.client("EVE");
+  CHECK(again->has(kAskedForPassword));
+  CHECK(server->sent.empty());
+  b.type(*again, "secret");
+  CHECK(again->has("server_version"));
+}
+
+TEST_CASE("rules are for the name that auth_query gives", "[login]") {
+  Bench b("auth_type = hba\nauth_hba_file = rules\nauth_user = asker\nauth_query = SELECT n, s FROM u WHERE n = $1", "",
+          "host all root all reject\nhost all all all password\n");
+  const auto sneaky = b.client("ROOT");
+  const auto server = b.server_logs_in();
+  b.give(*server, {{"root", "secret"}});
+  CHECK(sneaky->closing);
+  CHECK(sneaky->has("login rejected"));
+}
+
+TEST_CASE("invented names of databases make no more pools than a bound", "[login]") {
+  Bench b(concat({kLookUp, "\nserver_idle_timeout = 0\nclient_login_timeout = 3600\n[databases]\n* = host=10.0.0.9\n"}));
+  const auto count = [&] {
+    std::size_t pools = 0;
+    for (const admin::PoolRow& row : b.pooler.world().pools()) pools += row.database.starts_with("invented");
+    return pools;
+  };
+  // One after another: each is asked about, found to be nobody's, and leaves.
+  std::size_t most = 0;
+  for (int i = 0; i < 300; ++i) {
+    const auto guess = b.client("eve", -1, concat({"invented", std::to_string(i)}));
+    if (!guess->closing) {
+      const auto server = b.server_logs_in();
+      if (server->has("SELECT n, s")) b.give(*server, std::nullopt);
+      b.type(*guess, "guess");
+    }
+    guess->hang_up();
+    b.pass(std::chrono::seconds(2));
+    most = std::max(most, count());
+  }
+  CHECK(most <= 100);
+  CHECK(most > 1);
+  // And all at once: who comes too late is told to come again, and a database with a line of its own is no matter.
+  Bench crowd(concat({kLookUp, "\nclient_login_timeout = 3600\n[databases]\n* = host=10.0.0.9\n"}));
+  std::vector<std::shared_ptr<Wire>> all;
+  for (int i = 0; i < 300; ++i) all.push_back(crowd.client("eve", -1, concat({"invented", std::to_string(i)})));
+  CHECK(crowd.dialer.dialled.size() <= 100);
+  CHECK(all.back()->closing);
+  CHECK(all.back()->has("too many databases that nobody has used yet are being asked about users"));
+  const auto real = crowd.client("eve");
+  CHECK_FALSE(real->closing);
+  // Those that somebody has come in to don't count.
+  Bench used(concat({kLookUp, "\nmax_client_conn = 1000\n[databases]\n* = host=10.0.0.9\n"}));
+  for (int i = 0; i < 150; ++i) {
+    const auto client = used.client("eve", -1, concat({"real", std::to_string(i)}));
+    REQUIRE_FALSE(client->closing);
+    used.give(*used.server_logs_in(), {{"eve", "secret"}});
+    used.type(*client, "secret");
+    used.server_logs_in();
+    REQUIRE(client->has("server_version"));
+  }
+}
+
+TEST_CASE("a method that a reload takes away while an outsider judges lets the judged one in by it", "[login]") {
+  for (const bool right : {true, false}) {
+    Bench b("auth_type = pam\nauth_user = asker");
+    const auto eve = b.client("eve");
+    b.type(*eve, "secret");
+    REQUIRE(b.checker.open.size() == 1);
+    std::string text = b.files.files["p.ini"];
+    text.replace(text.find("auth_type = pam"), 15, "auth_type = md5");
+    b.files.files["p.ini"] = text;
+    b.pooler.request_reload();
+    b.turn();
+    REQUIRE(b.log.has("configuration reloaded"));
+    b.checker.open.front()->user.on_checked(right ? Status() : Status(Error("28P01", "PAM authentication failed")));
+    b.turn();
+    CHECK(eve->closing == !right);
+    CHECK(b.dialer.dialled.size() == (right ? 1U : 0U));
+  }
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "auth/digest.h"
 #include "auth/server_login.h"
 #include "fixed_random.h"
 #include "protocol/framer.h"
@@ -221,7 +222,7 @@ TEST_CASE("an unknown user costs what a wrong password costs, and sees the same 
                                              {SecretForm::scram, Secret::parse(scram_secret("right"))}};
   struct Trace {
     std::string kinds;             ///< the first bytes and sizes of what the client sees
-    std::uint64_t computations = 0;  ///< how often the iterated hash was taken
+    std::uint64_t work = 0;        ///< hashes that we took
   };
   for (const auto& [form, secret] : secrets) {
     for (const Method method : {Method::plain, Method::md5, Method::scram_sha_256}) {
@@ -229,26 +230,54 @@ TEST_CASE("an unknown user costs what a wrong password costs, and sees the same 
       World world;
       world.context.usual_form = form;
       const auto try_login = [&](const char* user, const Secret* stored) {
-        const std::uint64_t before = world.cache.computations();
+        Trace trace;
+        const auto ours = [&](auto&& act) {
+          const std::uint64_t before = hash_work();
+          act();
+          trace.work += hash_work() - before;
+        };
         ClientLogin login(method, user, stored, world.context);
         SaltedPasswordCache of_client;
         ServerLogin client(user, {.password = "wrong", .md5 = {}, .scram = {}}, world.random, of_client);
-        Trace trace;
-        Step step = login.start();
+        Step step;
+        ours([&] { step = login.start(); });
         for (int round = 0; step.state == Step::State::more && round < 5; ++round) {
           trace.kinds += std::to_string(step.send.size()) + step.send.substr(0, 9);
-          step = login.on_password_message(body_of(client.on_authentication(body_of(step.send), {.safe = true})->send));
+          const std::string answer = client.on_authentication(body_of(step.send), {.safe = true})->send;
+          ours([&] { step = login.on_password_message(body_of(answer)); });
         }
         REQUIRE(step.state == Step::State::refused);
         trace.kinds += step.why->sqlstate() + step.why->text();
-        trace.computations = world.cache.computations() - before;
         return trace;
       };
       const Trace known = try_login("alice", &secret);
       const Trace unknown = try_login("elice", nullptr);
       CHECK(unknown.kinds == known.kinds);
-      CHECK(unknown.computations == known.computations);
+      CHECK(unknown.work == known.work);
+      const Secret no_password;
+      const Trace without = try_login("blice", &no_password);
+      CHECK(without.kinds == known.kinds);
+      CHECK(without.work == known.work);
+      // And the second time, when some of it is remembered.
+      CHECK(try_login("elice", nullptr).work == try_login("alice", &secret).work);
     }
+  }
+}
+
+TEST_CASE("a secret with too many iterations is never compared with a password in clear text", "[auth]") {
+  World world;
+  for (const std::uint32_t iterations : {99'999U, 100'000U, 100'001U, 2'000'000'000U}) {
+    // Made with one iteration where it must not be computed at all.
+    const std::uint32_t real = iterations > 100'000U ? 1 : iterations;
+    ScramVerifier verifier = verifier_of(salted_password("secret", "0123456789abcdef", real), "0123456789abcdef", real);
+    verifier.iterations = iterations;
+    const Secret secret = Secret::parse(to_text(verifier));
+    REQUIRE(secret.form() == SecretForm::scram);
+    const std::uint64_t before = hash_work();
+    ClientLogin login(Method::plain, "alice", &secret, world.context);
+    const Outcome outcome = run(world, login, "secret");
+    CHECK(outcome.state == (real == iterations ? Step::State::accepted : Step::State::refused));
+    CHECK(hash_work() - before < (real == iterations ? iterations + 10 : 10));
   }
 }
 
