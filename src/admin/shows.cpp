@@ -396,6 +396,15 @@ Result<Answer> show_dependencies(const Call& call) {
   return rows_only(std::move(rows));
 }
 
+Result<Answer> show_misroutes(const Call& call) {
+  std::vector<Row> rows;
+  for (const MisrouteRow& row : call.world.misroutes()) {
+    rows.push_back(row_of(row.database, row.statement, row.count, row.sqlstate, timestamp(row.first), timestamp(row.last),
+                          row.left ? cell(seconds_of(*row.left)) : Cell()));
+  }
+  return rows_only(std::move(rows));
+}
+
 Result<Answer> show_nothing(const Call&) { return rows_only(); }
 
 }  // namespace pgweir::admin

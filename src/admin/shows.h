@@ -83,6 +83,8 @@ inline constexpr Column kExplainColumns[] = {
     {"database"}, {"target"}, {"node"}, {"reason"}, {"class"}, {"tables_read"}, {"tables_written"}, {"functions"}, {"because"}, {"tables_read_deep"}, {"tables_written_deep"}};
 inline constexpr Column kTableColumns[] = {
     {"database"}, {"table"}, {"last_write_lsn"}, {"pending", Type::int4}, {"last_write_age_seconds", Type::int8}};
+inline constexpr Column kMisrouteColumns[] = {
+    {"database"}, {"statement"}, {"count", kInt8}, {"sqlstate"}, {"first_refused"}, {"last_refused"}, {"seconds_left", kInt8}};
 inline constexpr Column kDependencyColumns[] = {{"database"}, {"action"}, {"reads"}, {"writes"}, {"because"}};
 
 // What drivers ask a fresh connection.
@@ -117,6 +119,7 @@ Result<Answer> show_pgweir(const Call& call);
 Result<Answer> explain_route(const Call& call);
 Result<Answer> show_tables(const Call& call);
 Result<Answer> show_dependencies(const Call& call);
+Result<Answer> show_misroutes(const Call& call);
 /// For what can't have rows here: no own DNS, no peer pools.
 Result<Answer> show_nothing(const Call& call);
 

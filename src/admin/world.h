@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -177,6 +178,17 @@ struct TableRow {
   Duration age{};
 };
 
+/// A shape of statements that standbys refused though text and catalog took it for a read.
+struct MisrouteRow {
+  std::string database;
+  std::string statement;  // Normalised: without its literals and comments.
+  std::uint64_t count = 0;
+  std::string sqlstate;
+  WallTime first{};
+  WallTime last{};
+  std::optional<Duration> left;  // Until a replica is asked again; nullopt: not before RELOAD.
+};
+
 /// What one way of using a table comes to.
 struct DependencyRow {
   std::string database;
@@ -237,6 +249,7 @@ class World {
   virtual std::vector<std::pair<std::string, std::string>> facts() const = 0;
   virtual std::vector<ExplainRow> explain_route(std::string_view sql) const = 0;
   virtual std::vector<TableRow> tables() const = 0;
+  virtual std::vector<MisrouteRow> misroutes() const = 0;
   /// `table` as people write it: with or without a schema, quoted or not.
   virtual std::vector<DependencyRow> dependencies(std::string_view table) const = 0;
 

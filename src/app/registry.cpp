@@ -69,6 +69,11 @@ Status Pooler::Impl::reload() {
   }
   use_access(std::move(*access));
   adopt(std::make_shared<const config::Settings>(std::move(*settings)));
+  // Whoever mends a function that wrote behind a read can say so at once.
+  for (const auto& [name, database] : databases_) {
+    database->learned.clear();
+    database->proven_reads.clear();
+  }
   log().log("configuration reloaded");
   return {};
 }

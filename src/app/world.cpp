@@ -378,7 +378,7 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     facts.hint = meaning->hint;
     facts.certain = meaning->certain;
     facts.statements = static_cast<std::uint32_t>(meaning->statements.size());
-    facts.learned = database->learned.contains(meaning->shape);
+    facts.learned = database->learned.sends_to_primary(meaning->shape, impl_.now(), impl_.settings_->misroute_expiry);
     const routing::Policy policy = impl_.policy_of(*database, nullptr);
     const bool all = meaning->reads.all || database->stale();
     const tokens::TableWrites& writes = database->marks->writes;
@@ -433,6 +433,29 @@ std::vector<admin::TableRow> ConsoleWorld::tables() const {
                                                : std::vector<std::string>(keys.size());
     for (std::size_t i = 0; i < writes.size(); ++i)
       add(writes[i], names[i].empty() ? "(not in the catalog)" : names[i]);
+  }
+  return rows;
+}
+
+/// The newest first.
+std::vector<admin::MisrouteRow> ConsoleWorld::misroutes() const {
+  std::vector<admin::MisrouteRow> rows;
+  const Time now = impl_.now();
+  const WallTime wall = impl_.parts_.clock.wall();
+  const Duration kept_for = impl_.settings_->misroute_expiry;
+  for (const auto& [name, database] : impl_.databases_) {
+    const auto& entries = database->learned.entries();
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+      admin::MisrouteRow row;
+      row.database = name;
+      row.statement = entry->text;
+      row.count = entry->count;
+      row.sqlstate = entry->sqlstate;
+      row.first = wall - (now - entry->first);
+      row.last = wall - (now - entry->last);
+      if (kept_for != Duration::zero()) row.left = std::max(Duration::zero(), entry->last + kept_for - now);
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
 }

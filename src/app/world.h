@@ -72,6 +72,7 @@ class ConsoleWorld final : public admin::World {
   std::vector<std::pair<std::string, std::string>> facts() const override;
   std::vector<admin::ExplainRow> explain_route(std::string_view sql) const override;
   std::vector<admin::TableRow> tables() const override;
+  std::vector<admin::MisrouteRow> misroutes() const override;
   std::vector<admin::DependencyRow> dependencies(std::string_view table) const override;
 
   // orders.cpp

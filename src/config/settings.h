@@ -234,6 +234,7 @@ struct Settings {
   int max_user_client_connections{};
   int max_user_connections{};
   int min_pool_size{};
+  Duration misroute_expiry{};
   Duration monitor_interval{};
   std::string monitor_password;
   std::string monitor_user;

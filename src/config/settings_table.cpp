@@ -192,6 +192,8 @@ constexpr Row kRows[] = {
         .differs = "Only with `replica_host`: it counts for each node."}),
     bind<&Settings::min_pool_size>({.name = "min_pool_size", .fallback = "0",
         .doc = "Servers that a pool keeps at least while it has clients, and one of a forced user always.", .sim = "0,1"}),
+    bind<&Settings::misroute_expiry>({.name = "misroute_expiry", .fallback = "3600", .origin = kPgweir,
+        .doc = "How long after its last refusal by a standby a statement's shape goes to the primary before a replica is asked again; 0: until RELOAD.", .sim = "0,2,3600"}),
     bind<&Settings::monitor_interval>({.name = "monitor_interval", .fallback = "0.2", .origin = kPgweir,
         .doc = "How often each node is asked for its role and LSN.", .sim = "0.05,0.2,1"}),
     bind<&Settings::monitor_password>({.name = "monitor_password", .fallback = "", .origin = kPgweir,

@@ -3,10 +3,15 @@
 #include "base/pooler_error.h"
 #include "base/text.h"
 #include "protocol/error_fields.h"
+#include "protocol/extended.h"
+#include "protocol/framer.h"
+#include "protocol/message.h"
+#include "protocol/reader.h"
 #include "protocol/writer.h"
 #include "session/client_session.h"
 #include "session/search_path.h"
 #include "session/server_session.h"
+#include "sql/normalised.h"
 
 namespace pgweir::session {
 namespace {
@@ -59,6 +64,7 @@ bool ClientSession::on_error(ServerSession& server, const protocol::ErrorFields&
   if (on_replica_ && holding_ && runs_again(fields, cancel_asked_)) {
     healed_from_ = fields.sqlstate;
     healed_by_refusal_ = is_refusal(fields);
+    if (healed_by_refusal_) note_refused_texts();
     discarding_ = true;
     held_.clear();
     server.swallow_rest();
@@ -67,6 +73,31 @@ bool ClientSession::on_error(ServerSession& server, const protocol::ErrorFields&
   }
   note_failure();
   return true;
+}
+
+/// A standby has refused the unit, whose messages are still at the front of the input: what SHOW MISROUTES will say of them, should
+/// the primary run them.
+void ClientSession::note_refused_texts() {
+  unit_->note_texts([this](const sql::Shape& shape) -> std::string {
+    Bytes rest = Bytes(input_).substr(0, unit_bytes_);
+    while (!rest.empty()) {
+      const auto size = static_cast<std::size_t>(*protocol::peek_wire_size(rest));
+      const Bytes body = rest.substr(protocol::kHeaderSize, size - protocol::kHeaderSize);
+      Bytes text;
+      if (rest[0] == protocol::frontend::kQuery) {
+        text = protocol::Reader(body).cstring();
+      } else if (rest[0] == protocol::frontend::kParse) {
+        const auto parse = protocol::parse_parse(body);
+        if (parse) text = parse->query;
+      } else if (rest[0] == protocol::frontend::kBind) {
+        const auto bind = protocol::parse_bind(body);
+        if (const StatementRef statement = bind ? find_statement(bind->statement) : nullptr) text = statement->text;
+      }
+      rest.remove_prefix(size);
+      if (!text.empty() && classify(text)->shape == shape) return sql::normalised(text, dialect_, Misroutes::kTextBytesMax);
+    }
+    return {};
+  });
 }
 
 /// The unit ends in an error that the client is told.
@@ -181,7 +212,7 @@ void ClientSession::unit_answered(ServerSession& server, char status) {
   if (last && status == 'I') portals_.clear();
   if (status == 'I' && last) end_ddl();
   if (!healed_from_.empty()) {
-    if (!unit_failed_ && healed_by_refusal_) unit_->learn(pool_->database->learned);
+    if (!unit_failed_ && healed_by_refusal_) unit_->learn(pool_->database->learned, healed_from_, hub_.now());
     healed_from_.clear();
     reruns_ = 0;
   }

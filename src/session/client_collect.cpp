@@ -185,11 +185,10 @@ ClientSession::Seen ClientSession::examine(Bytes input) {
 }
 
 ClientSession::Seen ClientSession::examine_message(char type, Bytes body) {
-  DatabaseContext& database = *pool_->database;
   switch (type) {
     case kQuery:
       unit_->query = classify(protocol::Reader(body).cstring());
-      unit_->join(unit_->query, database.learned);
+      unit_->join(unit_->query, is_learned(*unit_->query));
       return Seen::whole;
     case kParse: {
       const auto parse = protocol::parse_parse(body);
@@ -199,7 +198,7 @@ ClientSession::Seen ClientSession::examine_message(char type, Bytes body) {
       }
       StatementRef statement = parsed(*parse);
       judge(*statement);
-      unit_->join(statement->meaning, database.learned);
+      unit_->join(statement->meaning, is_learned(*statement->meaning));
       unit_->parsed().emplace_back(parse->name, std::move(statement));
       return Seen::part;
     }
@@ -241,11 +240,16 @@ void ClientSession::examine_use(Bytes name, bool well_formed) {
   if (!statement) statement = find_statement(name);
   if (!well_formed || !statement) return unit_->keep_on_primary(sql::Cause::unparsed);
   judge(*statement);
-  unit_->join(statement->meaning, pool_->database->learned);
+  unit_->join(statement->meaning, is_learned(*statement->meaning));
 }
 
 std::shared_ptr<const sql::StatementClass> ClientSession::classify(Bytes text) {
   return pool_->database->classifier->classify(text, dialect_);
+}
+
+bool ClientSession::is_learned(const sql::StatementClass& meaning) const {
+  const Misroutes& learned = pool_->database->learned;
+  return !learned.empty() && learned.sends_to_primary(meaning.shape, hub_.now(), hub_.settings().misroute_expiry);
 }
 
 /// Classes live as long as the catalog and the rules they were made with.

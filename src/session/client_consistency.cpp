@@ -118,7 +118,7 @@ void ClientSession::note_effects(const sql::StatementClass& m) {
   if (m.statements.size() > 1) several_in_flight_ = true;
   if (m.is_ddl) note_ddl();
   // A standby has refused this, or its like: nobody knows what it writes.
-  const bool proven_write = (!healed_from_.empty() && healed_by_refusal_) || pool_->database->learned.contains(m.shape);
+  const bool proven_write = (!healed_from_.empty() && healed_by_refusal_) || pool_->database->learned.knows(m.shape);
   if (m.may_hide_write || proven_write || (pool_->database->stale() && !m.writes.empty())) {
     note_writes({.all = true, .keys = {}});
   } else if (!m.writes.empty()) {

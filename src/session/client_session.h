@@ -227,6 +227,7 @@ class ClientSession final : public io::TransportUser {
   void examine_use(Bytes name, bool well_formed);
   std::shared_ptr<const sql::StatementClass> classify(Bytes text);
   void judge(PreparedStatement& statement);
+  bool is_learned(const sql::StatementClass& meaning) const;
 
   // client_own.cpp: pgweir.* settings
   struct OwnState {
@@ -278,6 +279,7 @@ class ClientSession final : public io::TransportUser {
 
   // client_answers.cpp
   void unit_answered(ServerSession& server, char status);
+  void note_refused_texts();
   void run_again();
   void leave_server();
 

@@ -68,8 +68,8 @@ struct DatabaseContext {
   std::uint64_t ddl_told = 0;
   tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split
   std::shared_ptr<DatabaseMarks> marks = std::make_shared<DatabaseMarks>();  ///< never null
-  LearnedShapes learned;         ///< A standby refused them and the primary ran them: they are writes.
-  LearnedShapes proven_reads;    ///< A standby ran them though their functions are only said to write nothing.
+  Misroutes learned;
+  ShapeSet proven_reads;            ///< A standby ran them though their functions are only said to write nothing.
   StatementStore statements;
   stats::RouteCounts routes;
 

@@ -8,6 +8,7 @@ void Unit::clear() noexcept {
   facts_.certain = true;
   facts_.statements = 0;
   classes_.clear();
+  texts_.clear();
   reads_.clear();
   reads_all_ = false;
   parsed_.clear();
@@ -16,7 +17,7 @@ void Unit::clear() noexcept {
   arrival = 0;
 }
 
-void Unit::join(const std::shared_ptr<const sql::StatementClass>& meaning, const LearnedShapes& learned) {
+void Unit::join(const std::shared_ptr<const sql::StatementClass>& meaning, bool learned) {
   // A driver's Parse, Describe and Bind of one statement name the same class.
   if (!classes_.empty() && classes_.back() == meaning) return;
   classes_.push_back(meaning);
@@ -24,7 +25,7 @@ void Unit::join(const std::shared_ptr<const sql::StatementClass>& meaning, const
   if (facts_.cause == sql::Cause::none) facts_.cause = meaning->cause;
   if (meaning->hint == sql::Hint::primary || facts_.hint == sql::Hint::none) facts_.hint = meaning->hint;
   facts_.certain = facts_.certain && meaning->certain;
-  facts_.learned = facts_.learned || learned.contains(meaning->shape);
+  facts_.learned = facts_.learned || learned;
   reads_all_ = reads_all_ || meaning->reads.all;
   reads_.insert(reads_.end(), meaning->reads.keys.begin(), meaning->reads.keys.end());
 }
@@ -33,11 +34,13 @@ void Unit::keep_on_primary(sql::Cause cause) noexcept {
   if (facts_.cause == sql::Cause::none) facts_.cause = cause;
 }
 
-void Unit::learn(LearnedShapes& learned) const {
-  for (const auto& meaning : classes_) learned.add(meaning->shape);
+void Unit::learn(Misroutes& learned, Bytes sqlstate, Time now) const {
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    learned.add(classes_[i]->shape, i < texts_.size() ? texts_[i] : std::string(), std::string(sqlstate), now);
+  }
 }
 
-void Unit::learn_uncertain(LearnedShapes& proven) const {
+void Unit::learn_uncertain(ShapeSet& proven) const {
   if (facts_.certain) return;
   for (const auto& meaning : classes_) {
     if (!meaning->certain) proven.add(meaning->shape);

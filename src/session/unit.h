@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
+#include "base/time.h"
 #include "routing/decide.h"
 #include "session/learned.h"
 #include "session/statements.h"
@@ -18,7 +20,8 @@ namespace pgweir::session {
 class Unit {
  public:
   void clear() noexcept;
-  void join(const std::shared_ptr<const sql::StatementClass>& meaning, const LearnedShapes& learned);
+  /// `learned`: standbys have refused that shape.
+  void join(const std::shared_ptr<const sql::StatementClass>& meaning, bool learned);
   /// Something that is not a statement keeps the unit on the primary.
   void keep_on_primary(sql::Cause cause) noexcept;
 
@@ -40,16 +43,24 @@ class Unit {
   std::shared_ptr<const sql::StatementClass> query;
   /// At level latest: covers all that was committed when the unit came; 0 before it was asked for.
   tokens::Ticket arrival = 0;
-  /// A standby refused what the primary then ran.
-  void learn(LearnedShapes& learned) const;
+  /// A standby has refused it. What its texts are is asked of `text_of(shape)` now, because they are gone when the primary has
+  /// run it.
+  template <class TextOf>
+  void note_texts(TextOf&& text_of) {
+    texts_.clear();
+    for (const auto& meaning : classes_) texts_.push_back(text_of(meaning->shape));
+  }
+  /// The primary ran what a standby had refused with this SQLSTATE.
+  void learn(Misroutes& learned, Bytes sqlstate, Time now) const;
   /// A standby ran it all: adds the shapes that could have been refused.
-  void learn_uncertain(LearnedShapes& proven) const;
+  void learn_uncertain(ShapeSet& proven) const;
   /// It is that one shape, and nothing else.
   bool is(const sql::Shape& shape) const noexcept { return classes_.size() == 1 && classes_.front()->shape == shape; }
 
  private:
   routing::UnitFacts facts_;
   std::vector<std::shared_ptr<const sql::StatementClass>> classes_;
+  std::vector<std::string> texts_;  ///< of classes_, normalised; empty unless a standby has refused the unit
   std::vector<sql::TableKey> reads_;
   bool reads_all_ = false;
   std::vector<std::pair<std::string, StatementRef>> parsed_;

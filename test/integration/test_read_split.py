@@ -248,6 +248,38 @@ def test_a_hidden_write_is_healed_and_learned(cluster, db, weir):
         assert cluster.primary.value("SELECT count(*) FROM orders WHERE id BETWEEN 20001 AND 20009", db) == 9
 
 
+def test_what_a_standby_refused_is_shown_as_a_misroute_until_reload(cluster, db, weir):
+    """A rule says of the function that it only reads, and is wrong."""
+    with poolers.for_cluster(cluster, db, settings="replica_functions = lying_*") as pooler, connected(pooler.port) as client:
+        misroutes = lambda: pooler.console("SHOW MISROUTES")  # noqa: E731
+
+        def healed(n: int, ask) -> None:
+            """A write keeps reads of all tables on the primary for a moment, and what runs there is not refused."""
+            before = len(misroutes())
+            wait_for("reads of every table go to a replica", lambda: ran_on(cluster, client, "SELECT plain_read(1)") == "replica")
+            count = Count(cluster)
+            assert ask(count.comment, n).rows == [(str(n),)]
+            assert count.primary == 1 and len(misroutes()) == before + 1
+
+        assert misroutes() == []
+        healed(50001, lambda comment, n: client.query(f"{comment}SELECT lying_write({n})"))
+        [row] = misroutes()
+        assert (row["database"], row["statement"], row["count"], row["sqlstate"]) == ("t", "SELECT lying_write(?)", 1, "25006")
+        assert row["first_refused"] == row["last_refused"] and 3500 < row["seconds_left"] <= 3600
+        for n in range(50002, 50005):
+            assert client.query(f"SELECT lying_write({n})").rows == [(str(n),)]
+        assert pooler.routing()[("primary", "learned")] == 3 and misroutes()[0]["count"] == 1
+
+        def prepared(comment: str, n: int):
+            client.send(parse(f"SELECT lying_write($1::int){comment} -- whose?", name="p"), bind(str(n), name="p"), execute(), SYNC)
+            return client.until("Z")
+        healed(50005, prepared)
+        assert [row["statement"] for row in misroutes()] == ["SELECT lying_write($1::int)", "SELECT lying_write(?)"]
+        pooler.console("RELOAD")
+        assert misroutes() == []
+        assert cluster.primary.value("SELECT count(*) FROM orders WHERE id BETWEEN 50001 AND 50005", db) == 5
+
+
 def test_writes_behind_views_and_functions_are_done_once(cluster, db, weir):
     with connected(weir.port) as client:
         before = cluster.primary.value("SELECT count(*) FROM touched", db)

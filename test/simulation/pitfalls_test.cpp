@@ -184,6 +184,50 @@ TEST_CASE("pitfall 5: a hidden write that ran on the primary first is seen by it
   ALL_PROMISES_HELD(scene);
 }
 
+TEST_CASE("what a standby refused is remembered, shown, asked again after its time, and forgotten by RELOAD") {
+  Scene scene(Scene::Settings{{"misroute_expiry", "20"}});
+  scene.start();
+  SimClient& client = scene.client();
+  const auto misroutes = [&] { return scene.world.pooler->world().misroutes(); };
+  const auto& refused = scene.world.truth.writes_refused_by_standby;
+  const auto read_elsewhere = [&] {
+    return scene.wait_until([&] { return scene.read(client, kHiddenTable) && !scene.on_primary(client); });
+  };
+  CHECK(misroutes().empty());
+  REQUIRE(read_elsewhere());
+  // The plan draws one of several texts; each of them is refused once, and then known.
+  for (int i = 0; i < 40; ++i) {
+    REQUIRE(read_elsewhere());
+    REQUIRE(scene.ask(client, plan_hidden_write(client.plan())));
+  }
+  const auto learnt = misroutes();
+  REQUIRE(!learnt.empty());
+  CHECK(refused == learnt.size());
+  for (const auto& row : learnt) {
+    CHECK(row.sqlstate == "25006");
+    CHECK(row.count == 1);
+    CHECK(row.statement.find("hidden_write(") != std::string::npos);
+    CHECK(row.left);
+    CHECK(*row.left < seconds{20});
+  }
+  const std::size_t shapes = learnt.size();
+  scene.wait(seconds{21});
+  CHECK(misroutes().size() == shapes);
+  CHECK(*misroutes().back().left == Duration::zero());
+  REQUIRE(read_elsewhere());
+  REQUIRE(scene.ask(client, plan_hidden_write(client.plan())));
+  CHECK(refused == shapes + 1);
+  CHECK(misroutes().front().count == 2);
+  scene.world.pooler->request_reload();
+  REQUIRE(scene.wait_until([&] { return misroutes().empty(); }));
+  REQUIRE(read_elsewhere());
+  REQUIRE(scene.ask(client, plan_hidden_write(client.plan())));
+  CHECK(refused == shapes + 2);
+  REQUIRE(misroutes().size() == 1);
+  CHECK(misroutes().front().count == 1);
+  ALL_PROMISES_HELD(scene);
+}
+
 TEST_CASE("pitfall 6: a session that changes from one replica to another sees nothing older") {
   const std::string level = GENERATE("session", "table");
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -37,6 +37,11 @@ class FakeWorld final : public World {
     return {{"shop", "public.t", "0/10", false, std::chrono::seconds{3}},
             {"shop", "public.u", "", true, {}}};
   }
+  std::vector<MisrouteRow> misroutes() const override {
+    const WallTime first{std::chrono::seconds(1'700'000'000)};
+    return {{"shop", "SELECT f(?)", 3, "25006", first, first + std::chrono::seconds(5), std::chrono::seconds(90)},
+            {"shop", "SELECT g(?)", 1, "0A000", first, first, std::nullopt}};
+  }
   std::vector<DependencyRow> dependencies(std::string_view table) const override {
     if (table == "nothing") return {};
     return {{"shop", "insert", "", std::string(table), "table t"}};

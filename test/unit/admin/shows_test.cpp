@@ -174,6 +174,9 @@ TEST_CASE("the small SHOW commands", "[admin]") {
         Rows{{"shop", "replica", "h2:5432", "read", "SELECT 1", "t", "", "", "view t", "u", ""}});
   CHECK(rows_of(f, "SHOW TABLES") ==
         Rows{{"shop", "public.t", "0/10", "0", "3"}, {"shop", "public.u", "NULL", "1", "0"}});
+  CHECK(rows_of(f, "SHOW MISROUTES") ==
+        Rows{{"shop", "SELECT f(?)", "3", "25006", "2023-11-14 22:13:20 UTC", "2023-11-14 22:13:25 UTC", "90"},
+             {"shop", "SELECT g(?)", "1", "0A000", "2023-11-14 22:13:20 UTC", "2023-11-14 22:13:20 UTC", "NULL"}});
   CHECK(rows_of(f, "SHOW DEPENDENCIES public.t;") ==
         Rows{{"shop", "insert", "", "public.t", "table t"}});
   CHECK(f.query("SHOW DEPENDENCIES nothing").find("no catalog of a split database has a table") !=

@@ -19,11 +19,10 @@ std::shared_ptr<sql::StatementClass> meaning(sql::Cause cause, bool certain = tr
 
 TEST_CASE("one statement for the primary keeps the whole unit there", "[session]") {
   Unit unit;
-  session::LearnedShapes learned;
   unit.clear();
-  unit.join(meaning(sql::Cause::none), learned);
+  unit.join(meaning(sql::Cause::none), false);
   CHECK_FALSE(unit.known_primary());
-  unit.join(meaning(sql::Cause::write), learned);
+  unit.join(meaning(sql::Cause::write), false);
   CHECK(unit.known_primary());
   CHECK(unit.facts().cause == sql::Cause::write);
   CHECK(unit.facts().statements == 2);
@@ -33,31 +32,34 @@ TEST_CASE("one statement for the primary keeps the whole unit there", "[session]
 
 TEST_CASE("Parse, Describe and Bind of one statement count as one", "[session]") {
   Unit unit;
-  session::LearnedShapes learned;
   unit.clear();
   const auto read = meaning(sql::Cause::none);
-  for (int i = 0; i < 3; ++i) unit.join(read, learned);
+  for (int i = 0; i < 3; ++i) unit.join(read, false);
   CHECK(unit.facts().statements == 1);
 }
 
 TEST_CASE("a unit is as certain as its least certain statement", "[session]") {
   Unit unit;
-  session::LearnedShapes learned;
   unit.clear();
-  unit.join(meaning(sql::Cause::none, true), learned);
-  unit.join(meaning(sql::Cause::none, false), learned);
+  unit.join(meaning(sql::Cause::none, true), false);
+  unit.join(meaning(sql::Cause::none, false), false);
   CHECK_FALSE(unit.facts().certain);
 }
 
 TEST_CASE("a shape that a standby refused is the primary's from then on", "[session]") {
   Unit unit;
-  session::LearnedShapes learned;
+  session::Misroutes learned;
   const auto read = meaning(sql::Cause::none);
   read->shape = {.high = 1, .low = 2};
   unit.clear();
-  unit.join(read, learned);
-  unit.learn(learned);
+  unit.join(read, false);
+  unit.note_texts([](const sql::Shape& shape) { return shape.high == 1 ? "SELECT f(?)" : "another"; });
+  CHECK_FALSE(unit.known_primary());
+  unit.learn(learned, "25006", Time{});
+  REQUIRE(learned.size() == 1);
+  CHECK(learned.entries().front().text == "SELECT f(?)");
+  CHECK(learned.entries().front().sqlstate == "25006");
   unit.clear();
-  unit.join(read, learned);
+  unit.join(read, true);
   CHECK(unit.known_primary());
 }
