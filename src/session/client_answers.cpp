@@ -49,6 +49,7 @@ void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag)
     }
   }
   if (on_replica_) return;
+  if (sql_prepared_ && tag == "PREPARE") sql_prepared_->confirmed(units_sent_ - in_flight_ + 1);
   rolled_back_ = tag == "ROLLBACK";
   ended_within_ = ended_within_ || transaction_ended_;
   transaction_ended_ = rolled_back_ || tag == "COMMIT";
@@ -141,6 +142,7 @@ void ClientSession::on_unit_skipped() {
 void ClientSession::on_ready(ServerSession& server, char status) {
   ENSURE(in_flight_ > 0);
   --in_flight_;
+  if (sql_prepared_) sql_prepared_->answered(units_sent_ - in_flight_);
   stats::Counters& counters = pool_->counters;
   ++counters.query_count;
   counters.query_time += hub_.now() - query_at_;

@@ -106,9 +106,71 @@ void ClientSession::settle(tokens::Need& need) const noexcept {
 
 /// A statement went to the primary: what a commit will have to mark, and what it leaves in the session.
 void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text) {
-  note_effects(*meaning);
-  reads_.join(meaning->reads);
+  const std::shared_ptr<const sql::StatementClass> prepared = sql_prepared_ ? executed(*meaning) : nullptr;
+  const sql::StatementClass& what = prepared ? *prepared : *meaning;
+  note_effects(what);
+  reads_.join(what.reads);
   if (meaning->has_session_step && split()) note_session_steps(*meaning, text);
+  if (sql_prepared_ || meaning->has_session_step) note_prepared(*meaning);
+}
+
+/// What an EXECUTE runs; null when it is none, or nobody knows.
+std::shared_ptr<const sql::StatementClass> ClientSession::executed(const sql::StatementClass& meaning) {
+  if (meaning.statements.size() != 1 || !meaning.statements.front().plain_execute || pin_ == Pin::none) return nullptr;
+  SqlPrepared::Known* known = sql_prepared_->find(meaning.statements.front().object);
+  if (!known) return nullptr;
+  PreparedStatement& statement = known->statement;
+  if (!statement.meaning || statement.judging != pool_->database->judging) {
+    statement.meaning = pool_->database->classifier->classify(statement.text, known->dialect);
+    statement.judging = pool_->database->judging;
+  }
+  return statement.meaning;
+}
+
+/// What is about to be sent prepares in SQL, or may change what was prepared.
+void ClientSession::note_prepared(const sql::StatementClass& meaning) {
+  for (const sql::Statement& statement : meaning.statements) {
+    switch (statement.session) {
+      case sql::SessionStep::prepare:
+        // It fails when the name is taken; of several statements in one message it is not told which.
+        if (pin_ == Pin::none || meaning.statements.size() > 1) {
+          if (sql_prepared_) sql_prepared_->forget(statement.object);
+          break;
+        }
+        if (!sql_prepared_) sql_prepared_ = std::make_unique<SqlPrepared>();
+        sql_prepared_->sent(units_sent_ + 1, statement.object, statement.value, dialect_);
+        break;
+      case sql::SessionStep::deallocate:
+        if (sql_prepared_) sql_prepared_->forget(statement.object);
+        break;
+      case sql::SessionStep::deallocate_all:
+      case sql::SessionStep::discard_all:
+        if (sql_prepared_) sql_prepared_->forget_all();
+        break;
+      case sql::SessionStep::none:
+      case sql::SessionStep::execute:
+      case sql::SessionStep::set:
+      case sql::SessionStep::set_local:
+      case sql::SessionStep::reset:
+      case sql::SessionStep::reset_all:
+      case sql::SessionStep::set_role:
+      case sql::SessionStep::set_session_authorization:
+      case sql::SessionStep::set_characteristics:
+      case sql::SessionStep::set_config:
+      case sql::SessionStep::discard_some:
+      case sql::SessionStep::listen:
+      case sql::SessionStep::unlisten:
+      case sql::SessionStep::temp_table:
+      case sql::SessionStep::cursor:
+      case sql::SessionStep::hold_cursor:
+      case sql::SessionStep::advisory_lock:
+      case sql::SessionStep::advisory_unlock:
+      case sql::SessionStep::sequence_memory:
+      case sql::SessionStep::seed:
+      case sql::SessionStep::load:
+      case sql::SessionStep::opaque: break;
+    }
+  }
 }
 
 void ClientSession::note_effects(const sql::StatementClass& m) {
@@ -119,6 +181,8 @@ void ClientSession::note_effects(const sql::StatementClass& m) {
   if (m.is_ddl) note_ddl();
   // A standby has refused this, or its like: nobody knows what it writes.
   const bool proven_write = (!healed_from_.empty() && healed_by_refusal_) || pool_->database->learned.knows(m.shape);
+  // What may write anything may also prepare anything under a name that is known.
+  if (sql_prepared_ && (m.writes.all || m.may_hide_write || proven_write)) sql_prepared_->forget_all();
   if (m.may_hide_write || proven_write || (pool_->database->stale() && !m.writes.empty())) {
     note_writes({.all = true, .keys = {}});
   } else if (!m.writes.empty()) {
@@ -247,6 +311,7 @@ void ClientSession::pin() {
 void ClientSession::note_opaque() {
   if (!tracks() || on_replica_) return;
   may_commit_ = flight_controls_transaction_ = true;
+  if (sql_prepared_) sql_prepared_->forget_all();
   note_writes({.all = true, .keys = {}});
   reads_.all = true;
 }

@@ -19,6 +19,7 @@
 #include "session/owed.h"
 #include "session/own_settings.h"
 #include "session/replication.h"
+#include "session/sql_prepared.h"
 #include "session/unit.h"
 
 namespace pgweir::auth {
@@ -286,6 +287,8 @@ class ClientSession final : public io::TransportUser {
   // client_consistency.cpp
   void note_sent(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text);
   void note_effects(const sql::StatementClass& meaning);
+  std::shared_ptr<const sql::StatementClass> executed(const sql::StatementClass& meaning);
+  void note_prepared(const sql::StatementClass& meaning);
   void note_ddl();
   void note_session_steps(const sql::StatementClass& meaning, Bytes text);
   void note_setting(const sql::Statement& statement);
@@ -374,6 +377,7 @@ class ClientSession final : public io::TransportUser {
   std::vector<std::string> restored_;  ///< led back there: the client is told, as the server speaks of its own default
   std::map<std::string, StatementRef, std::less<>> statements_;
   StatementRef unnamed_;
+  std::unique_ptr<SqlPrepared> sql_prepared_;  ///< null: nothing
   /// What names meant before a unit on a replica changed them, in order: it may have to run again.
   std::vector<std::pair<std::string, StatementRef>> renamed_;
   std::map<std::string, StatementRef, std::less<>> portals_;  ///< named ones

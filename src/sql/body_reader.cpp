@@ -62,6 +62,9 @@ void BodyReader::sql(Tokens statement) {
                             first == Word::delete_ || first == Word::merge || first == Word::with;
   const bool named = modification && !found.locks_rows && !found.select_into;
   if (judged_.statement.cause != Cause::none && !named) body_->primary_only = true;
+  // An EXECUTE behind it means something else.
+  const SessionStep step = judged_.statement.session;
+  if (step == SessionStep::prepare || step == SessionStep::deallocate || step == SessionStep::deallocate_all) body_->writes_all = true;
 }
 
 // ---------------------------------------------------------------- PL/pgSQL

@@ -127,7 +127,9 @@ struct Statement {
   bool chain = false;  ///< COMMIT or ROLLBACK AND CHAIN
   SessionStep session = SessionStep::none;
   std::string object;       ///< setting, prepared statement, channel or cursor; folded
-  std::string value;        ///< of SET: what stands behind = or TO, as written
+  std::string value;        ///< of SET: what stands behind = or TO, as written; of PREPARE: the statement behind AS,
+                            ///< empty when a parameter's type could do something of its own
+  bool plain_execute = false;  ///< EXECUTE whose arguments call nothing: it does what was prepared and no more
   bool may_commit = false;  ///< CALL, DO and the like: may commit inside and fail afterwards
   bool is_ddl = false;      ///< may change what the catalog says
   bool copy_in = false;     ///< COPY … FROM STDIN

@@ -1,9 +1,25 @@
 #include "sql/statement_reader.h"
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "sql/builtins.h"
 #include "sql/names.h"
 
 namespace pgweir::sql {
+namespace {
+
+/// `timestamp with time zone`, `bit varying`, `int array`.
+bool goes_on_type_name(Bytes word) noexcept {
+  return word == "with" || word == "without" || word == "time" || word == "zone" || word == "varying" || word == "array";
+}
+
+/// A sign before a number is no operator of anybody's.
+bool names_odd_sign(const Findings& found) {
+  return std::any_of(found.operators.begin(), found.operators.end(), [](const std::string& symbol) { return symbol != "-" && symbol != "+"; });
+}
+
+}  // namespace
 
 Word StatementReader::word(std::size_t ahead) const {
   return at_ + ahead < tokens_.size() ? tokens_[at_ + ahead].word : Word::none;
@@ -132,9 +148,7 @@ Reading StatementReader::read() {
       deallocate();
       break;
     case Word::execute:
-      opaque(SessionStep::execute);
-      statement_.may_commit = false;
-      statement_.object = name();
+      execute();
       break;
     case Word::listen:
       listen(SessionStep::listen);
@@ -356,7 +370,67 @@ Reading StatementReader::prepare() {
   }
   set_step(SessionStep::prepare);
   statement_.object = name();
+  judged_.depends_on_literal = true;
+  const bool types_are_plain = !type_is(TokenType::left_paren) || skip_plain_types();
+  if (types_are_plain && accept(Word::as)) statement_.value = rest();
   return Reading::runs;
+}
+
+/// A list of types in parentheses: true when each is built in, which runs nothing of anybody's.
+bool StatementReader::skip_plain_types() {
+  const std::size_t open_at = at_;
+  skip_parens();
+  if (found_.broken) return false;
+  std::string folded;
+  for (std::size_t i = open_at + 1; i + 1 < at_; ++i) {
+    const Token& token = tokens_[i];
+    switch (token.type) {
+      case TokenType::comma:
+      case TokenType::number:
+      case TokenType::left_paren:
+      case TokenType::right_paren:
+      case TokenType::left_bracket:
+      case TokenType::right_bracket:
+        break;
+      case TokenType::name:
+      case TokenType::quoted_name: {
+        if (token.kind == WordKind::column_name && token.type == TokenType::name) break;
+        const bool behind_another = tokens_[i - 1].type != TokenType::comma && i > open_at + 1;
+        if (!fold_name(token.type, text_of(text_, token), folded)) return false;
+        const bool goes_on = behind_another && token.type == TokenType::name && goes_on_type_name(folded);
+        if (goes_on) break;
+        if (behind_another || !is_builtin_type(folded)) return false;
+        break;
+      }
+      case TokenType::unicode_name:
+      case TokenType::literal:
+      case TokenType::parameter:
+      case TokenType::op:
+      case TokenType::dot:
+      case TokenType::semicolon:
+      case TokenType::cast:
+      case TokenType::other:
+        return false;
+    }
+  }
+  return true;
+}
+
+/// What was prepared the session knows: until it is asked, anything.
+void StatementReader::execute() {
+  opaque(SessionStep::execute);
+  statement_.may_commit = false;
+  statement_.object = name();
+  if (at_end()) {
+    statement_.plain_execute = true;
+    return;
+  }
+  if (!type_is(TokenType::left_paren)) return;
+  Findings arguments;
+  walker_.walk(text_, tokens_, at_, arguments);
+  statement_.plain_execute = !arguments.broken && arguments.calls.empty() && arguments.reads.empty() && arguments.writes.empty() &&
+                             !arguments.reads_all && !arguments.odd_operator && !names_odd_sign(arguments) &&
+                             !arguments.odd_type && arguments.types.empty() && arguments.dotted.empty();
 }
 
 // ---------------------------------------------------------------- session state

@@ -49,6 +49,8 @@ class StatementReader {
   Reading copy();
   Reading explain();
   Reading prepare();
+  bool skip_plain_types();
+  void execute();
   Reading create();
   Reading declare();
   void begin();

@@ -251,6 +251,37 @@ def test_a_write_is_seen_through_triggers_cascades_and_views_and_other_tables_st
                 replica.resume_replay()
 
 
+def test_execute_counts_as_what_was_prepared(cluster, schema, weir):
+    """PREPARE in SQL pins the client; EXECUTE marks what the prepared statement writes, through cascades too, and a read marks nothing."""
+    with weir.connect() as client, client.cursor() as cursor:
+        client.autocommit = True
+        cursor.execute("PREPARE erase(int) AS DELETE FROM parent WHERE id = $1")
+        cursor.execute("PREPARE look AS SELECT count(*) FROM parent")
+        cursor.execute("INSERT INTO parent VALUES (900)")
+        cluster.wait_caught_up()
+
+        def target(sql: str) -> str:
+            [row] = weir.console(f"EXPLAIN ROUTE {sql}")
+            return row["target"]
+        tables = ("quiet", "tree", "totals", "parent", "log")
+        for table in tables:
+            wait_for(f"{table} is read on replicas", lambda table=table: target(f"SELECT * FROM {table}") == "replica")
+        for replica in cluster.replicas:
+            replica.pause_replay()
+        try:
+            cursor.execute("EXECUTE look")
+            assert [target(f"SELECT * FROM {table}") for table in tables] == ["replica"] * 5
+            cursor.execute("EXECUTE erase(900)")
+            assert cursor.statusmessage == "DELETE 1"
+            assert [target(f"SELECT * FROM {table}") for table in tables] == ["replica"] * 3 + ["primary"] * 2
+            # Arguments that call something, and names that were given away in a message of several statements, may do anything.
+            cursor.execute("EXECUTE erase(abs(-901))")
+            assert target("SELECT * FROM quiet") == "primary"
+        finally:
+            for replica in cluster.replicas:
+                replica.resume_replay()
+
+
 def test_a_table_made_past_the_pooler_is_known_soon_after_a_statement_names_it(cluster, schema, weir):
     cluster.primary.execute("CREATE TABLE made_elsewhere (id int); GRANT ALL ON made_elsewhere TO PUBLIC", schema)
     cluster.wait_caught_up()

@@ -338,8 +338,14 @@ Unit plan_notify(const PlanContext& with) {
 
 Unit plan_sql_prepare(const PlanContext& with) {
   Unit unit = new_unit(with, "prepare");
-  unit.sql_tables = some_tables(with.dice);
   unit.sql_prepares = "q" + std::to_string(++with.last_statement);
+  if (with.dice.chance(500)) {
+    const std::size_t table = written_table(with.dice);
+    unit.sql_tables = (1U << table) | kPreparedWrite;
+    simple(unit, concat({comment(unit.marker), "PREPARE ", unit.sql_prepares, " AS UPDATE ", table_name(table), " SET v = v + 1"}), "CZ");
+    return unit;
+  }
+  unit.sql_tables = some_tables(with.dice);
   simple(unit,
          concat({comment(unit.marker), "PREPARE ", unit.sql_prepares, " AS SELECT v FROM ",
                  from_clause(unit.sql_tables)}),
@@ -348,7 +354,12 @@ Unit plan_sql_prepare(const PlanContext& with) {
 }
 
 Unit plan_sql_execute(const PlanContext& with, const std::string& name, std::uint32_t tables) {
-  Unit unit = new_unit(with, "execute " + from_clause(tables));
+  Unit unit = new_unit(with, "execute " + from_clause(tables & ~kPreparedWrite));
+  if ((tables & kPreparedWrite) != 0) {
+    unit.writes = {tables & ~kPreparedWrite};
+    simple(unit, concat({comment(unit.marker), "EXECUTE ", name}), "CZ");
+    return unit;
+  }
   unit.reads = {tables};
   simple(unit, concat({comment(unit.marker), "EXECUTE ", name}), "T*CZ");
   return unit;

@@ -17,6 +17,8 @@ namespace pgweir::sim {
 /// What a session has set, and what rows of its must show.
 using SessionSettings = std::map<std::string, std::string>;
 
+inline constexpr std::uint32_t kPreparedWrite = 1U << 31;
+
 struct Unit {
   Marker marker;
   std::string what;  ///< For the trace.
@@ -43,7 +45,7 @@ struct Unit {
   std::string prepares;    ///< The name of a protocol-level statement, known once 1 has come.
   std::string listens;
   std::string sql_prepares;  ///< Name and tables of a PREPARE.
-  std::uint32_t sql_tables = 0;
+  std::uint32_t sql_tables = 0;      ///< of sql_prepares, with kPreparedWrite when it writes them
   bool slow = false;
 
   // While it runs.
@@ -91,6 +93,7 @@ Unit plan_listen(const PlanContext& with);
 Unit plan_notify(const PlanContext& with);
 /// SQL's own PREPARE, and EXECUTE of what `known` (name, tables) holds.
 Unit plan_sql_prepare(const PlanContext& with);
+/// `tables` with kPreparedWrite: what it writes, else what it reads.
 Unit plan_sql_execute(const PlanContext& with, const std::string& name, std::uint32_t tables);
 /// A simple query of this text, for scenarios. `expected` as in Unit.
 Unit plan_simple(const PlanContext& with, const std::string& text, const std::string& expected);

@@ -162,7 +162,8 @@ void Workload::act_freely(Actor& actor) {
   }
   if (world_.tracks_session_state && drawn(habits_.pins)) return send(actor, pinning_unit(client));
   if (!client.sql_prepared().empty() && dice_.chance(200)) {
-    const auto& [name, tables] = *client.sql_prepared().begin();
+    const auto which = dice_.below(client.sql_prepared().size());
+    const auto& [name, tables] = *std::next(client.sql_prepared().begin(), static_cast<std::ptrdiff_t>(which));
     return send(actor, plan_sql_execute(with, name, tables));
   }
   if (drawn(habits_.slow)) return send(actor, plan_slow_read(with, 0.001 * dice_.between(1, 60)));

@@ -148,6 +148,8 @@ TEST_CASE("a body that does what only a primary can says so") {
   }
   CHECK(plpgsql("BEGIN CREATE TABLE x (a int); END").writes_all);
   CHECK_FALSE(plpgsql("BEGIN TRUNCATE t; END").writes_all);
+  CHECK(plpgsql("BEGIN DEALLOCATE p; END").writes_all);
+  CHECK(plpgsql("BEGIN PREPARE p AS SELECT 1; END").writes_all);
 }
 
 TEST_CASE("what is not understood makes a body unreadable, and never hangs or crashes") {

@@ -338,6 +338,31 @@ TEST_CASE("what stays in the session is named") {
   CHECK(only("SHOW x").show);
 }
 
+TEST_CASE("PREPARE tells what EXECUTE will run, when nothing but that can happen") {
+  CHECK(only("PREPARE p AS SELECT * FROM t WHERE a = $1 -- b\n").value == "SELECT * FROM t WHERE a = $1");
+  CHECK(only("PREPARE p (int, text[], numeric(10, 2), timestamp with time zone, character varying (3), \"date\") AS DELETE FROM t").value ==
+        "DELETE FROM t");
+  CHECK(only("PREPARE p (double precision, bit varying, time without time zone, int ARRAY[3]) AS SELECT 1").value == "SELECT 1");
+  // A domain may check values by a function; a name of the grammar may be one's.
+  CHECK(only("PREPARE p (my_domain) AS SELECT 1").value == "");
+  CHECK(only("PREPARE p (s.int4) AS SELECT 1").value == "");
+  CHECK(only("PREPARE p (int, zone) AS SELECT 1").value == "");
+  CHECK(only("PREPARE p (int my_domain) AS SELECT 1").value == "");
+  CHECK(only("PREPARE p (U&\"date\") AS SELECT 1").value == "");
+  CHECK(only("PREPARE p (x%TYPE) AS SELECT 1").value == "");
+  const auto plain = [](Bytes text) { return only(text).plain_execute; };
+  CHECK(plain("EXECUTE p"));
+  CHECK(plain("EXECUTE p(1, 'x', -2.5, NULL, true, $1, '2026-01-01'::date, ARRAY[1,2])"));
+  CHECK_FALSE(plain("EXECUTE p(f(1))"));
+  CHECK_FALSE(plain("EXECUTE p(nextval('s'))"));
+  CHECK_FALSE(plain("EXECUTE p('x'::my_domain)"));
+  CHECK_FALSE(plain("EXECUTE p(my_domain 'x')"));
+  CHECK_FALSE(plain("EXECUTE p(1 === 2)"));
+  CHECK_FALSE(plain("EXECUTE p((SELECT 1 FROM t))"));
+  CHECK_FALSE(plain("EXECUTE p(u.touch)"));
+  CHECK_FALSE(plain("EXPLAIN ANALYZE EXECUTE p(f(1))"));
+}
+
 TEST_CASE("EXPLAIN is the primary's, and writes only when it may run") {
   CHECK(verdict("EXPLAIN SELECT 1") == "server_view");
   CHECK(classify("EXPLAIN DELETE FROM t")->writes.empty());
