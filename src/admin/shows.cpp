@@ -296,6 +296,13 @@ Result<Answer> show_totals(const Call& call) {
   return rows_only(std::move(rows));
 }
 
+Result<Answer> show_dns_hosts(const Call& call) {
+  std::vector<Row> rows;
+  for (const DnsHostRow& host : call.world.dns_hosts())
+    rows.push_back(row_of(host.name, host.ttl_s, host.addresses));
+  return rows_only(std::move(rows));
+}
+
 Result<Answer> show_lists(const Call& call) {
   const Lists lists = call.world.lists();
   return rows_only(

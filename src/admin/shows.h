@@ -102,6 +102,7 @@ Result<Answer> show_active_sockets(const Call& call);
 Result<Answer> show_pools(const Call& call);
 Result<Answer> show_peers(const Call& call);
 Result<Answer> show_peer_pools(const Call& call);
+Result<Answer> show_dns_hosts(const Call& call);
 Result<Answer> show_databases(const Call& call);
 Result<Answer> show_users(const Call& call);
 Result<Answer> show_stats(const Call& call);
@@ -120,7 +121,7 @@ Result<Answer> explain_route(const Call& call);
 Result<Answer> show_tables(const Call& call);
 Result<Answer> show_dependencies(const Call& call);
 Result<Answer> show_misroutes(const Call& call);
-/// For what can't have rows here: no own DNS, no peer pools.
+/// For what can't have rows here: the system's resolver knows no zones.
 Result<Answer> show_nothing(const Call& call);
 
 /// 2026-01-31 23:59:59 UTC

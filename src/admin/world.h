@@ -104,6 +104,12 @@ struct Lists {
   int dns_pending = 0;
 };
 
+struct DnsHostRow {
+  std::string name;
+  std::int64_t ttl_s = 0;  ///< for which its addresses are still believed
+  std::string addresses;   ///< with commas; empty when the name does not exist
+};
+
 struct PeerPoolRow {
   int peer_id = 0;
   int cl_active_cancel_req = 0;
@@ -241,6 +247,7 @@ class World {
   virtual std::vector<StatsRow> stats() const = 0;
   virtual Lists lists() const = 0;
   virtual std::vector<PeerPoolRow> peer_pools() const { return {}; }
+  virtual std::vector<DnsHostRow> dns_hosts() const { return {}; }
   virtual State state() const = 0;
   virtual std::vector<MemoryRow> memory() const = 0;
   virtual std::vector<NodeRow> nodes() const = 0;

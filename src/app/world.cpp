@@ -258,12 +258,30 @@ admin::Lists ConsoleWorld::lists() const {
       }
     }
   }
+  for (const io::KnownName& name : impl_.parts_.dialer.names()) {
+    ++lists.dns_names;
+    if (name.pending) ++lists.dns_queries;
+  }
   lists.login_clients = static_cast<int>(impl_.logging_in_.size());
   lists.used_clients = static_cast<int>(impl_.all_clients_.size());
   return lists;
 }
 
 std::vector<admin::PeerPoolRow> ConsoleWorld::peer_pools() const { return impl_.peers_.rows(); }
+
+std::vector<admin::DnsHostRow> ConsoleWorld::dns_hosts() const {
+  std::vector<admin::DnsHostRow> rows;
+  for (const io::KnownName& name : impl_.parts_.dialer.names()) {
+    admin::DnsHostRow& row = rows.emplace_back();
+    row.name = name.host;
+    row.ttl_s = std::chrono::duration_cast<std::chrono::seconds>(name.believed_for).count();
+    for (const std::string& address : name.addresses) {
+      if (!row.addresses.empty()) row.addresses += ',';
+      row.addresses += address;
+    }
+  }
+  return rows;
+}
 
 admin::State ConsoleWorld::state() const {
   return {.paused = impl_.paused_, .suspended = impl_.suspended_};

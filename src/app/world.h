@@ -65,6 +65,7 @@ class ConsoleWorld final : public admin::World {
   std::vector<admin::StatsRow> stats() const override;
   admin::Lists lists() const override;
   std::vector<admin::PeerPoolRow> peer_pools() const override;
+  std::vector<admin::DnsHostRow> dns_hosts() const override;
   admin::State state() const override;
   std::vector<admin::MemoryRow> memory() const override;
   std::vector<admin::NodeRow> nodes() const override;

@@ -86,9 +86,19 @@ class Transport {
   virtual const TlsInfo* tls() const noexcept { return nullptr; }
 };
 
+/// A host name that has been looked up, or is being.
+struct KnownName {
+  std::string host;
+  Duration believed_for{};  ///< zero when it would be looked up anew
+  std::vector<std::string> addresses;  ///< none when it does not exist
+  bool pending = false;
+};
+
 class Dialer {
  public:
   virtual ~Dialer() = default;
+  /// What is remembered of names, in their order.
+  virtual std::vector<KnownName> names() const { return {}; }
   /// Begins to connect; names are resolved without blocking the loop. on_connected() or on_closed() follows,
   /// never from within this call. Bytes may be sent at once: they go out when the connection stands.
   virtual std::unique_ptr<Transport> dial(const Address& address, TransportUser& user, const DialTls& tls) = 0;

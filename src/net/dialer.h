@@ -21,6 +21,7 @@ class SocketDialer final : public io::Dialer {
   /// For connections dialled from now on.
   void configure(const SocketOptions& options) noexcept { options_ = options; }
 
+  std::vector<io::KnownName> names() const override { return resolver_.names(); }
   using io::Dialer::dial;
   /// Unix sockets are never encrypted.
   std::unique_ptr<io::Transport> dial(const io::Address& address, io::TransportUser& user,

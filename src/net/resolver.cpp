@@ -80,6 +80,20 @@ void Resolver::answered(Name& name, int status, const addrinfo* found) noexcept 
   }
 }
 
+std::vector<io::KnownName> Resolver::names() const {
+  std::vector<io::KnownName> known;
+  for (const auto& [host, name] : names_) {
+    io::KnownName& row = known.emplace_back();
+    row.host = host;
+    row.pending = name->asked;
+    row.believed_for = std::max(Duration{}, name->believed_until - loop_.now());
+    if (!name->found.ok()) continue;
+    for (const SocketAddress& address : *name->found) row.addresses.push_back(to_address(address).host);
+  }
+  std::sort(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.host < b.host; });
+  return known;
+}
+
 void Resolver::forget_old() noexcept {
   std::erase_if(names_, [this](const auto& entry) {
     return !entry.second->asked && entry.second->waiting.empty() &&

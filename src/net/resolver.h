@@ -42,6 +42,7 @@ class Resolver {
   }
 
   void resolve(const std::string& host, NameUser& user);
+  std::vector<io::KnownName> names() const;
 
  private:
   static constexpr std::size_t kNamesMax = 1024;

@@ -21,6 +21,7 @@ class FakeWorld final : public World {
   std::vector<DatabaseRow> databases() const override { return databases_; }
   std::vector<UserRow> users() const override { return users_; }
   std::vector<StatsRow> stats() const override { return stats_; }
+  std::vector<DnsHostRow> dns_hosts() const override { return {{"db", 11, "10.0.0.1,::1"}, {"gone", 0, ""}}; }
   Lists lists() const override { return {.databases = 1, .dns_pending = 14}; }
   State state() const override { return state_; }
   std::vector<MemoryRow> memory() const override { return {{"client", 100, 2, 3}}; }

@@ -166,7 +166,8 @@ TEST_CASE("the small SHOW commands", "[admin]") {
         "databases users peers pools peer_pools free_clients used_clients login_clients "
         "free_servers used_servers dns_names "
         "dns_zones dns_queries dns_pending ");
-  CHECK(rows_of(f, "SHOW DNS_HOSTS").empty());
+  CHECK(rows_of(f, "SHOW DNS_HOSTS") == Rows{{"db", "11", "10.0.0.1,::1"}, {"gone", "0", ""}});
+  CHECK(rows_of(f, "SHOW DNS_ZONES").empty());
   CHECK(rows_of(f, "SHOW PEER_POOLS").empty());
   CHECK(rows_of(f, "SHOW ROUTING") == Rows{{"shop", "replica", "read", "7"}});
   CHECK(rows_of(f, "SHOW PGWEIR") == Rows{{"version", "0.1"}});
