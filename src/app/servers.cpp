@@ -108,6 +108,8 @@ void Pooler::Impl::open(PoolEntry& pool, pool::Subpool& on, bool from_reserve, C
   servers_.emplace(id.value, std::move(server));
   pool.seats.opened(opened, on, now());
   opened.tls = pool.database.tls;
+  if (log().wants(LogLevel::debug))
+    log().debug(concat({name_of(opened), "connecting to ", opened.dialled.host, ":", std::to_string(opened.dialled.port)}));
   opened.session.attach(parts_.dialer.dial(opened.dialled, opened.session, {.settings = opened.tls}));
   if (pool.seats.limits.server_connect_timeout > Duration{})
     lower(now() + pool.seats.limits.server_connect_timeout);

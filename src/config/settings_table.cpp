@@ -180,7 +180,7 @@ constexpr Row kRows[] = {
     bind<&Settings::max_packet_size>({.name = "max_packet_size", .fallback = "2147483647",
         .limits = {.lowest = 4, .highest = 2147483647}, .doc = "Longest message that is accepted."}),
     bind<&Settings::max_prepared_statements>({.name = "max_prepared_statements", .fallback = "200",
-        .doc = "Prepared statements kept per server in transaction and statement pooling; 0 turns their tracking off.", .sim = "0,1,5,200"}),
+        .doc = "Prepared statements kept per server in transaction and statement pooling, besides those that the last unit brought; 0 turns their tracking off.", .sim = "0,1,5,200"}),
     bind<&Settings::max_replica_lag>({.name = "max_replica_lag", .fallback = "10", .origin = kPgweir,
         .doc = "Replicas further behind answer no reads.", .sim = "0.1,1,10"}),
     bind<&Settings::max_unit_buffer>({.name = "max_unit_buffer", .fallback = "1048576", .origin = kPgweir, .limits = kByteSize,

@@ -235,7 +235,16 @@ def test_syslog_gets_the_lines_with_facility_and_name():
             ear.unlink()
 
 
-def test_quiet_says_nothing_on_stderr_and_verbose_says_more():
+def test_verbose_says_more():
+    for arguments, debug in (((), False), (("-v",), True), (("--verbose",), True)):
+        with started(no_server(), arguments=arguments) as weir:
+            with contextlib.suppress(psycopg2.OperationalError):
+                weir.rows("SELECT 1")
+            weir.wait_log("closing because: ")
+            assert (" DEBUG S-" in weir.log()) == debug and ("connecting to 127.0.0.1:1" in weir.log()) == debug
+
+
+def test_quiet_says_nothing_on_stderr():
     with started(no_server("logfile = {folder}/weir.log\n"), arguments=("--quiet",), ready=lambda weir: weir._connects()) as weir:
         assert weir.log() == ""
         assert f"listening on {HOST}:{weir.port}" in (weir.folder / "weir.log").read_text()
@@ -419,6 +428,7 @@ def shared_port_ini(cluster, db, settings: str = "", **more) -> str:
 
 
 def test_processes_that_share_a_port_cancel_for_each_other(cluster, db):
+    """The usual way of so_reuseport: [peers] that know each other."""
     port = free_port()
     with contextlib.ExitStack() as stack:
         processes = {own_id: Process("", port=port) for own_id in (1, 2)}

@@ -398,6 +398,26 @@ def test_each_mode_towards_each_server(tls_cluster, db, server_certificates, cer
         use_certificate(tls_cluster, server_certificates, "server")
 
 
+def test_what_is_offered_to_servers_is_as_configured(tls_cluster, db):
+    cells = {"server_tls_protocols = tlsv1.2\nserver_tls_ciphers = ECDHE-ECDSA-AES256-GCM-SHA384\n": ("TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+             "server_tls_protocols = tlsv1.2\nserver_tls_ciphers = ECDHE-ECDSA-AES128-GCM-SHA256\n": ("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+             "server_tls_protocols = tlsv1.3\nserver_tls13_ciphers = TLS_AES_128_GCM_SHA256\n": ("TLSv1.3", "TLS_AES_128_GCM_SHA256"),
+             "server_tls13_ciphers = TLS_CHACHA20_POLY1305_SHA256\n": ("TLSv1.3", "TLS_CHACHA20_POLY1305_SHA256")}
+    for settings, expected in cells.items():
+        with poolers.running(ini(tls_cluster, db, "server_tls_sslmode = require\n" + settings)) as pooler:
+            assert pooler.rows("SELECT version, cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == [expected], settings
+            shown = {row["tls"] for row in pooler.console("SHOW SERVERS") if row["database"] == "t"}
+            assert all(part in "".join(shown) for part in expected), shown
+
+
+def test_what_is_offered_to_clients_is_as_configured(tls_cluster, db, certificates):
+    for settings, version, cipher in (("client_tls_protocols = tlsv1.2\nclient_tls_ciphers = ECDHE-ECDSA-AES256-GCM-SHA384\n", "TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+                                      ("client_tls_protocols = tlsv1.3\nclient_tls13_ciphers = TLS_CHACHA20_POLY1305_SHA256\n", "TLSv1.3", "TLS_CHACHA20_POLY1305_SHA256")):
+        with poolers.running(ini(tls_cluster, db, towards_clients(certificates, "require") + settings)) as pooler:
+            with TlsWire(pooler.port, tls_context(certificates)) as client:
+                assert (client.socket.version(), client.socket.cipher()[0]) == (version, cipher)
+
+
 def test_the_certificate_of_the_pooler_opens_the_server(tls_cluster, db, certificates):
     """`cert` in pg_hba.conf: the certificate is the login; the monitor's connections show it as well."""
     hba = tls_cluster.primary.data / "pg_hba.conf"

@@ -5,6 +5,7 @@ Run by ctest, one test for each check below; `tidy.py` alone runs them all.
 """
 from __future__ import annotations
 
+import ast
 import pathlib
 import re
 import sys
@@ -197,7 +198,64 @@ def sizes() -> Iterator[str]:
             yield f"{where(path, count)}: {count} lines, at most {LINES_MAX}"
 
 
-CHECKS = {check.__name__: check for check in (arrows, foreign, purity, test_names, words, sizes)}
+CATCH_NAME = r'(?m)^(?:TEST_CASE|SCENARIO)\(\s*((?:"(?:\\.|[^"\\])*"\s*)+)'
+
+
+def tests_in(path: pathlib.Path) -> dict[str, str]:
+    """The tests of a file by name, each with its whole text."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+        rows = text.splitlines()
+        return {node.name: "\n".join(rows[min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1:node.end_lineno])
+                for node in nodes}
+    begins = list(re.finditer(CATCH_NAME, text))
+    ends = [match.start() for match in begins[1:]] + [len(text)]
+    return {"".join(re.findall(r'"((?:\\.|[^"\\])*)"', match.group(1))): text[match.start():end]
+            for match, end in zip(begins, ends)}
+
+
+def contract_rows() -> Iterator[tuple[str, str]]:
+    """What PgBouncer has, as (kind, row) of tested_by.tsv."""
+    for kind, name in (("setting", "settings"), ("option", "options"), ("command", "console"), ("flag", "flags"), ("signal", "signals")):
+        for _, line in lines(TOP / "test/data/pgbouncer" / f"{name}.tsv"):
+            cells = line.rstrip("\n").split("\t")
+            if line.startswith("#"):
+                continue
+            yield kind, f"-{cells[0]}, --{cells[1]}" if kind == "flag" else " ".join(cells[:2]) if kind == "option" else cells[0]
+
+
+def contract() -> Iterator[str]:
+    """Each row of the lists of what PgBouncer has is somebody's to test: the test exists, and names the row."""
+    table = TOP / "test/data/pgbouncer/tested_by.tsv"
+    known: dict[pathlib.Path, dict[str, str]] = {}
+    tested = set()
+    for number, line in lines(table):
+        if line.startswith("#"):
+            continue
+        kind, row, file, name = line.rstrip("\n").split("\t")
+        if (kind, row) in tested:
+            yield f"{where(table, number)}: {kind} {row} stands here twice"
+        tested.add((kind, row))
+        path = TOP / "test" / file
+        if path not in known:
+            known[path] = tests_in(path) if path.exists() else {}
+        said = known[path].get(name)
+        if said is None:
+            yield f"{where(table, number)}: there is no test {name!r} in test/{file}"
+            continue
+        words = [row.split()[-1] if kind == "option" else f"SIG{row}" if kind == "signal" else row]
+        if kind == "flag":
+            words = [f'"{word}"' for word in row.split(", ")]
+        # In C++ an escaped line end may stand before a setting's name.
+        if not any(re.search(r"(?<!\w)" + re.escape(word) + r"(?!\w)", said.replace("\\n", " "), re.IGNORECASE if kind == "command" else 0) for word in words):
+            yield f"{where(table, number)}: the test {name!r} does not name {row!r}"
+    for kind, row in contract_rows():
+        if (kind, row) not in tested:
+            yield f"{where(table, 1)}: nobody tests {kind} {row}"
+
+
+CHECKS = {check.__name__: check for check in (arrows, foreign, purity, test_names, words, sizes, contract)}
 
 
 def main(arguments: list[str]) -> int:

@@ -94,6 +94,9 @@ TEST_CASE("SET changes settings, and pretends for what drivers set", "[admin]") 
   CHECK(f.query("SHOW standard_conforming_strings") ==
         "T(standard_conforming_strings:25) D(on) C(SHOW) Z(I)");
   CHECK(f.query("SHOW timezone") == "T(timezone:25) D(GMT) C(SHOW) Z(I)");
+  CHECK(f.query("SHOW datestyle") == "T(datestyle:25) D(ISO) C(SHOW) Z(I)");
+  CHECK(f.query("SHOW default_transaction_isolation") ==
+        "T(default_transaction_isolation:25) D(read committed) C(SHOW) Z(I)");
 }
 
 TEST_CASE("SHUTDOWN drops the connection without an answer", "[admin]") {

@@ -314,6 +314,21 @@ TEST_CASE("default_pool_size, pool_size of the database and of the user, the nea
   CHECK(open("wide", "wider") == 3);
 }
 
+TEST_CASE("scram_iterations counts for passwords that the file holds in clear text", "[limits]") {
+  for (const std::string iterations : {"4096", "8192"}) {
+    Bench b;
+    b.files.files["users.txt"] = "\"web\" \"secret\"\n";
+    b.reload(std::string(kIni) + "auth_type = scram-sha-256\nscram_iterations = " + iterations + "\n");
+    auto client = b.client("shop", "web");
+    REQUIRE(client->has("SCRAM-SHA-256"));
+    std::string first;
+    protocol::append_sasl_initial(first, "SCRAM-SHA-256", "n,,n=,r=abcdefgh");
+    client->say(first);
+    b.turn();
+    CHECK(client->has(",i=" + iterations));
+  }
+}
+
 // --- what a person sees
 
 TEST_CASE("SHOW NODES tells a node that fails from one that refuses one user", "[limits]") {

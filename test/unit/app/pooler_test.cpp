@@ -474,6 +474,56 @@ TEST_CASE("shutdown that waits for servers ends when the last transaction does",
   CHECK(b.pooler.finished());
 }
 
+TEST_CASE("WAIT_CLOSE is answered when no server is left that is to go", "[pooler]") {
+  Bench b;
+  auto console = b.client("pgbouncer", "boss");
+  auto client = b.client("shop", "web");
+  auto server = b.server_logs_in();
+  b.ask(*client, "select 1");
+  b.ask(*console, "RECONNECT shop");
+  console->take();
+  b.ask(*console, "WAIT_CLOSE shop");
+  b.pass(1s);
+  CHECK_FALSE(console->has("WAIT_CLOSE"));
+  b.answer(*server, "SELECT 1");
+  CHECK(console->has("WAIT_CLOSE"));
+  CHECK(server->closing);
+  console->take();
+  b.ask(*console, "WAIT_CLOSE");  // Nothing to wait for.
+  CHECK(console->has("WAIT_CLOSE"));
+  console->take();
+  b.ask(*console, "WAIT_CLOSE nowhere");
+  CHECK(console->has("no such database: nowhere"));
+}
+
+TEST_CASE("SHUTDOWN WAIT_FOR_SERVERS lets transactions end, SHUTDOWN WAIT_FOR_CLIENTS lets clients leave", "[pooler]") {
+  for (const bool clients : {false, true}) {
+    INFO("for clients: " << clients);
+    Bench b;
+    auto console = b.client("pgbouncer", "boss");
+    auto client = b.client("shop", "web");
+    auto server = b.server_logs_in();
+    b.ask(*client, "select 1");
+    console->take();
+    b.ask(*console, clients ? "SHUTDOWN WAIT_FOR_CLIENTS" : "SHUTDOWN WAIT_FOR_SERVERS");
+    CHECK(console->has("SHUTDOWN"));
+    b.pass(2s);
+    CHECK_FALSE(b.pooler.finished());
+    b.answer(*server, "SELECT 1");
+    b.pass(2s);
+    CHECK(client->has("SELECT 1"));
+    CHECK(b.pooler.finished() == !clients);
+    if (!clients) continue;
+    b.ask(*client, "select 2");
+    b.answer(*server, "SELECT 2");
+    CHECK(client->has("SELECT 2"));
+    client->hang_up();
+    console->hang_up();
+    b.pass(2s);
+    CHECK(b.pooler.finished());
+  }
+}
+
 TEST_CASE("a login that never ends is cut by client_login_timeout", "[pooler]") {
   Bench b("client_login_timeout = 5\n");
   auto wire = b.network.connect();
