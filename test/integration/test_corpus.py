@@ -24,6 +24,18 @@ def explained() -> set[tuple[str, str]]:
     return {(row[0], row[2]) for row in rows if row[1] in ("catalog", "both")}
 
 
+def test_each_difference_is_on_the_page_with_its_reason():
+    import test_catalog
+    listed = {(row[0], row[-1]) for name in ("disagreements.tsv", "masked.tsv")
+              for row in (line.split("\t") for line in (DATA / name).read_text().splitlines()[1:])}
+    listed |= set(test_catalog.READ_DIFFERS.items()) | set(test_catalog.WRITTEN_DIFFERS.items())
+    page = (DATA.parents[2] / "docs/internals/corpus.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.endswith(" |") and " | q0" in line]
+    told = {(identity, reason) for reason, identities in rows for identity in identities.split()}
+    bare_reason = lambda reason: reason.split(": ", 1)[1] if reason.startswith(("route: ", "tables_", "rows: ", "notices: ")) else reason  # noqa: E731
+    assert {(identity, bare_reason(reason)) for identity, reason in told} == listed
+
+
 def bare(names: list[str]) -> set[str]:
     return {name.removeprefix("public.") for name in names}
 
