@@ -12,7 +12,7 @@ constexpr std::size_t kTrackedTablesMax = 10'000;
 
 bool same(const monitor::Login& a, const monitor::Login& b) noexcept {
   const bool same_tls = a.tls == b.tls || (a.tls && b.tls && *a.tls == *b.tls);
-  return a.user == b.user && a.password == b.password && a.dbname == b.dbname && same_tls;
+  return a.user == b.user && a.password == b.password && a.dbname == b.dbname && a.cleartext == b.cleartext && same_tls;
 }
 
 }  // namespace

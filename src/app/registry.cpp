@@ -291,26 +291,27 @@ Cluster* Pooler::Impl::cluster_for(const DatabaseEntry& database, std::size_t pr
 std::optional<monitor::Login> Pooler::Impl::monitor_login(const Cluster&,
                                                           const DatabaseEntry& database) const {
   const config::Database& line = database.line;
+  const auto cleartext = settings_->server_cleartext_password ? monitor::Cleartext::anywhere : monitor::Cleartext::within_machine;
   const std::string dbname = line.dbname.empty() ? database.name : line.dbname;
   if (!settings_->monitor_user.empty())
-    return monitor::Login{settings_->monitor_user, settings_->monitor_password, dbname, database.tls};
+    return monitor::Login{settings_->monitor_user, settings_->monitor_password, dbname, database.tls, cleartext};
   const auto stored = [&](std::string_view user) {
     const auth::Secret* secret = access_->users.find(user);
     return secret && secret->form() == auth::SecretForm::plain ? secret->text() : std::string();
   };
   if (!line.user.empty()) {
     return monitor::Login{line.user, line.password.empty() ? stored(line.user) : line.password,
-                          dbname, database.tls};
+                          dbname, database.tls, cleartext};
   }
   if (const std::string_view user = config::auth_user(*settings_, line); !user.empty()) {
-    return monitor::Login{std::string(user), stored(user), dbname, database.tls};
+    return monitor::Login{std::string(user), stored(user), dbname, database.tls, cleartext};
   }
   // The first client's: by its password when that is known, else by trust.
   for (const auto& pool : database.pools) {
     if (!pool->used) continue;
     const auth::Credentials known = credentials_for(*pool);
     return monitor::Login{pool->context.user, known.password.value_or(std::string()), dbname,
-                          database.tls};
+                          database.tls, cleartext};
   }
   return std::nullopt;
 }

@@ -19,6 +19,11 @@ Error failed(std::string_view reason) {
   return Error("08P01", concat({"server login failed: ", reason}));
 }
 
+/// It is us who can't or won't: trying again won't help, so who waits is told.
+Error declined(std::string_view reason) {
+  return Error("28000", concat({"server login failed: ", reason}));
+}
+
 }  // namespace
 
 ServerLogin::ServerLogin(std::string user, Credentials credentials, Random& random,
@@ -56,7 +61,7 @@ Result<ServerLogin::Answer> ServerLogin::ok() {
   // A server that asked for SCRAM and lets us in without its signature does not know our secret: an
   // impostor.
   if (sasl_ == Sasl::wants_server_first || sasl_ == Sasl::wants_server_final) {
-    return failed("the server did not prove that it knows the password");
+    return declined("the server did not prove that it knows the password");
   }
   return Answer{.send = {}, .done = true};
 }
@@ -65,7 +70,7 @@ Result<ServerLogin::Answer> ServerLogin::cleartext(const Channel& channel) {
   if (sasl_ != Sasl::none) return failed("unexpected authentication request");
   if (!credentials_.password) return error_of(PoolerError::wrong_password_type);
   if (!channel.safe) {
-    return failed("the server asks for the password in clear text over a connection that is not encrypted "
+    return declined("the server asks for the password in clear text over a connection that is not encrypted "
                   "(server_tls_sslmode, or server_cleartext_password = 1)");
   }
   Answer answer;
@@ -100,7 +105,7 @@ Result<ServerLogin::Answer> ServerLogin::sasl(Bytes mechanisms, const Channel& c
   }
   const bool can_bind = channel.encrypted && !channel.server_end_point.empty();
   const bool binds = can_bind && offers_binding;
-  if (!offered && !binds) return failed("the server offers no SASL mechanism that is known here");
+  if (!offered && !binds) return declined("the server offers no SASL mechanism that is known here");
   ScramBinding binding;
   if (binds) {
     binding = {ScramBinding::Kind::bound, std::string(channel.server_end_point)};

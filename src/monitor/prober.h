@@ -14,11 +14,15 @@
 
 namespace pgweir::monitor {
 
+/// Where a node that asks for it gets the password in clear text though the connection is not encrypted.
+enum class Cleartext : std::uint8_t { nowhere, within_machine, anywhere };
+
 struct Login {
   std::string user;
   std::string password;  ///< Empty: none is sent.
   std::string dbname;
   io::SharedTlsSettings tls = {};  ///< Null: not encrypted.
+  Cleartext cleartext = Cleartext::within_machine;
 };
 
 /// Rows as text; nullopt is NULL.

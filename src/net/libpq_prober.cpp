@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/ip.h"
 #include "base/text.h"
+#include "net/cleartext_guard.h"
 #include "net/handle.h"
 #include "net/libpq_result.h"
 #include "net/libpq_tls.h"
@@ -14,6 +16,10 @@ namespace pgweir::net {
 namespace {
 
 enum class ProbeState : std::uint8_t { away, resolving, connecting, ready };
+
+constexpr std::string_view kAsksInClear =
+    " asks for the password in clear text over a connection that is not encrypted (server_tls_sslmode, or "
+    "server_cleartext_password = 1)";
 
 std::string ip_text(const SocketAddress& address) { return to_address(address).host; }
 
@@ -203,18 +209,44 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
     PQsetNoticeReceiver(
         connection_.get(), [](void*, const PGresult*) {}, nullptr);
     state_ = ProbeState::connecting;
+    guard_password();
     if (!watch(UV_WRITABLE))
       fail(Error("the loop can't watch the connection to " + to_string(node_)));
+  }
+
+  /// Whether a password could go out in clear text on this connection, and must not.
+  bool is_unsafe(int descriptor) const noexcept {
+    const bool encrypted = login_.tls && login_.tls->mode >= io::TlsMode::require;
+    if (login_.password.empty() || encrypted || login_.cleartext == monitor::Cleartext::anywhere) return false;
+    SocketAddress peer;
+    peer.size = sizeof peer.storage;
+    // Not connected yet, or over a Unix socket: of the node's, or of a guard.
+    if (::getpeername(descriptor, peer.get(), &peer.size) != 0 || peer.family() == AF_UNIX) return false;
+    const std::optional<IpAddress> ip = parse_ip(ip_text(peer));
+    return login_.cleartext == monitor::Cleartext::nowhere || !ip || !is_loopback(*ip);
+  }
+
+  /// Once for each connection that libpq makes on its way, before it has read anything from it.
+  void guard_password() noexcept {
+    const int descriptor = PQsocket(connection_.get());
+    if (descriptor < 0 || !is_unsafe(descriptor)) return;
+    using Next = LoginWatch::Next;
+    const Next next = PQstatus(connection_.get()) == CONNECTION_SSL_STARTUP ? Next::answer_to_ssl_request : Next::message;
+    const bool has_spoken = PQstatus(connection_.get()) == CONNECTION_AWAITING_RESPONSE;
+    if (!guard_.stand_between(descriptor, next, has_spoken)) fail(Error("the login can't be guarded: no descriptors left"));
   }
 
   void go_on_connecting() noexcept {
     // libpq may close the socket here and open another one under the same number; a handle that
     // still watched the old one would make watching the new one fail.
     poll_.reset();
+    guard_password();
+    if (state_ != ProbeState::connecting) return;
     int wanted = 0;
     switch (PQconnectPoll(connection_.get())) {
       case PGRES_POLLING_OK:
         state_ = ProbeState::ready;
+        (void)guard_.step_aside(PQsocket(connection_.get()));
         (void)PQsetnonblocking(connection_.get(), 1);
         wanted = UV_READABLE;
         break;
@@ -226,7 +258,8 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
         wanted = UV_WRITABLE;
         break;
       case PGRES_POLLING_FAILED:
-        fail(connection_error(connection_.get()));
+        fail(guard_.refuses() ? Error("28000", concat({"the server ", to_string(node_), kAsksInClear}))
+                              : connection_error(connection_.get()));
         return;
     }
     if (!watch(wanted)) {
@@ -376,6 +409,7 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
   void drop() noexcept {
     poll_.reset();
     connection_.reset();
+    guard_.leave();
     if (queue) std::exchange(queue, nullptr)->remove(*this);
     state_ = ProbeState::away;
     asked_ = writing_ = false;
@@ -391,6 +425,7 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
   Handle<uv_timer_t> timer_;
   Handle<uv_poll_t> poll_;
   Connection connection_;
+  CleartextGuard guard_{loop_};
   ProbeState state_ = ProbeState::away;
   std::deque<Question> questions_;  ///< The first one is being asked while asked_.
   std::uint64_t attempts_ = 0;      ///< Tells a new connection from the one an event was for.

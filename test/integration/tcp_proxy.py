@@ -13,7 +13,7 @@ from cluster import HOST, free_port
 class TcpProxy:
     """Forwards connections to one of `targets` in turn. One thread a connection; close() ends all."""
 
-    def __init__(self, *targets: int) -> None:
+    def __init__(self, *targets: int, host: str = HOST) -> None:
         self.targets = list(targets)
         self.port = free_port()
         self.delay_s = 0.0              # held back before each piece from the target
@@ -27,7 +27,7 @@ class TcpProxy:
         self._closed = False
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind((HOST, self.port))
+        self._listener.bind((host, self.port))
         self._listener.listen(64)
         threading.Thread(target=self._accept, daemon=True).start()
 

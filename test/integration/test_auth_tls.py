@@ -1,11 +1,14 @@
 """Logins that rest on TLS: channel binding, certificates, and rules that tell encrypted connections from others."""
 from __future__ import annotations
 
+import socket
+
 import psycopg2
 import pytest
 
 import pooler as poolers
-from cluster import HOST
+from cluster import HOST, wait_for
+from tcp_proxy import TcpProxy
 from test_auth import OK, PASSWORDS, settings_with
 from test_tls import certificates, own_key, tls_cluster, towards_clients    # noqa: F401: fixtures among them
 from wire import scram_secret
@@ -73,3 +76,41 @@ def test_rules_tell_encrypted_connections_from_others(tls_cluster, db, certifica
                  ("d", "other", mine, OK), ("d", "anna", mine, failed)]
         assert [(row[0], row[1], attempt(pooler, row[0], row[1], **row[2])) for row in table] == [(row[0], row[1], row[3]) for row in table]
         pooler.wait_log("ident map: people does not have a match")
+
+
+def own_address() -> str:
+    """An address of this machine that is not a loopback one: as far away as the pooler can tell."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))     # sends nothing, and chooses where it would come from
+        except OSError:
+            pytest.skip("this machine has no address but loopback ones")
+        return probe.getsockname()[0]
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_neither_clients_servers_nor_the_monitor_give_a_password_to_who_reads_along(tls_cluster, db, encrypted):  # noqa: F811
+    """u_plain's servers ask for it in clear text, u_scram's don't. Over TLS all may have it, and with server_cleartext_password."""
+    far = own_address()
+    words = "asks for the password in clear text over a connection that is not encrypted"
+    with TcpProxy(tls_cluster.primary.port, host=far) as proxy:
+        def ini(user: str, more: str = "") -> str:
+            line = f"t = host={far} port={proxy.port} replica_host={HOST}:{tls_cluster.replicas[0].port} dbname={db} user={user} password='{PASSWORDS[user]}'\n"
+            mode = "prefer" if encrypted else "disable"
+            return (f"[databases]\n{line}{poolers.GLOBAL_LINES}pool_mode = transaction\nserver_tls_sslmode = {mode}\nclient_login_timeout = 10\n"
+                    f"monitor_user = {user}\nmonitor_password = {PASSWORDS[user]}\n{more}")
+
+        def monitored(pooler) -> bool:
+            rows = [row for row in pooler.console("SHOW NODES") if str(proxy.port) in row["node"]]
+            return bool(rows) and rows[0]["role"] == "primary"
+        for user, more, works in (("u_scram", "", True), ("u_plain", "", encrypted), ("u_plain", "server_cleartext_password = 1\n", True)):
+            with poolers.running(ini(user, more)) as pooler:
+                if works:
+                    assert pooler.value("SELECT current_user") == user
+                    wait_for("the monitor has asked it", lambda: monitored(pooler))
+                    assert words not in pooler.log()
+                else:
+                    with pytest.raises(psycopg2.OperationalError, match="server login failed: the server " + words):
+                        pooler.value("SELECT 1")
+                    pooler.wait_log(f"the monitor can't log in to node {far}:{proxy.port} as \"{user}\": the server {far}:{proxy.port} {words}")
+                assert PASSWORDS[user] not in pooler.log()

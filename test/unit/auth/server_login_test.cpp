@@ -145,6 +145,7 @@ TEST_CASE("a password goes out in clear text only where nobody reads along", "[a
   ServerLogin open("alice", with_password(), world.random, world.cache);
   const Result<ServerLogin::Answer> refused = give(open, cleartext, {.safe = false});
   REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().sqlstate() == "28000");
   CHECK(refused.error().text().find("in clear text over a connection that is not encrypted") != std::string::npos);
   CHECK(refused.error().text().find("\"secret\"") == std::string::npos);
   // md5 shows no password.

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "harness.h"
+#include "net/cleartext_guard.h"
 
 namespace pgweir::net {
 namespace {
@@ -48,7 +49,7 @@ struct ToyPostgres final : io::Acceptor, io::TransportUser {
       } else {
         started = true;
         if (wants_password) {
-          transport->send(message('R', std::string("\0\0\0\3", 4)));
+          transport->send(asks_how);
           return true;
         }
         transport->send(refusal.empty()
@@ -91,6 +92,7 @@ struct ToyPostgres final : io::Acceptor, io::TransportUser {
   std::string pending;
   std::string refusal;
   bool wants_password = false;
+  std::string asks_how = message('R', std::string("\0\0\0\3", 4));  ///< in clear text
   bool started = false;
   int logins = 0;
   std::vector<std::string> questions;
@@ -173,6 +175,95 @@ TEST_CASE("a login that lacks the password which the node asks for counts as ref
   REQUIRE(world.until([&] { return asker.words.size() == 1; }));
   REQUIRE(asker.words[0].rfind("error 28P01 ", 0) == 0);
   REQUIRE(asker.words[0].find("no password supplied") != std::string::npos);
+}
+
+TEST_CASE("a password is not given in clear text where somebody may read along", "[net]") {
+  const std::string in_clear = message('R', std::string("\0\0\0\3", 4));
+  const std::string notice = message('N', std::string("SNOTICE\0Mhello\0\0", 16));
+  // libpq reads four bytes of salt, or the names up to an empty one, and takes what is behind for a message.
+  const std::string in_md5 = message('R', std::string("\0\0\0\5salt", 8) + in_clear);
+  const std::string in_sasl = message('R', std::string("\0\0\0\12SCRAM-SHA-256\0\0", 19) + in_clear);
+  for (const std::string& asks : {in_clear, in_md5, in_sasl, message('R', std::string("\0\0\0\2", 4))}) {
+    for (const bool prefers_tls : {false, true}) {
+      World world;
+      ToyPostgres postgres(world);
+      postgres.wants_password = true;
+      postgres.asks_how = asks;
+      LibpqProber prober(world.loop, world.resolver);
+      Asker asker;
+      io::SharedTlsSettings tls;
+      if (prefers_tls) tls = std::make_shared<const io::TlsSettings>(io::TlsSettings{.mode = io::TlsMode::prefer});
+      auto probe = prober.probe({.host = "127.0.0.1", .port = postgres.port}, {"u", "a secret", "d", tls, monitor::Cleartext::nowhere}, asker);
+      probe->ask(1, "one", in_seconds(world, 5));
+      REQUIRE(world.until([&] { return asker.words.size() == 1; }));
+      CHECK(asker.words[0].find("asks for the password in clear text over a connection that is not encrypted") != std::string::npos);
+      CHECK(postgres.questions.empty());
+      // The next question tries again, and a node that asks for nothing is fine.
+      postgres.wants_password = false;
+      probe->ask(2, "two", in_seconds(world, 5));
+      REQUIRE(world.until([&] { return asker.words.size() == 2; }));
+      CHECK(asker.words[1] == "two");
+      probe->ask(3, std::string(100'000, 'x'), in_seconds(world, 5));
+      REQUIRE(world.until([&] { return asker.words.size() == 3; }));
+      CHECK(asker.words[2] == std::string(100'000, 'x'));
+    }
+  }
+  for (const auto where : {monitor::Cleartext::within_machine, monitor::Cleartext::anywhere}) {
+    World world;
+    ToyPostgres postgres(world);
+    postgres.wants_password = true;
+    LibpqProber prober(world.loop, world.resolver);
+    Asker asker;
+    auto probe = prober.probe({.host = "127.0.0.1", .port = postgres.port}, {"u", "a secret", "d", {}, where}, asker);
+    probe->ask(1, "one", in_seconds(world, 5));
+    REQUIRE(world.until([&] { return !postgres.questions.empty(); }));
+    CHECK(postgres.questions[0] == "a secret");
+  }
+}
+
+TEST_CASE("what a server says during a login passes in any pieces, up to what must not", "[net]") {
+  using Next = LoginWatch::Next;
+  const std::string notice = message('N', "hello");
+  const std::string md5 = message('R', std::string("\0\0\0\5salt", 8));
+  const std::string sasl = message('R', std::string("\0\0\0\12SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0", 38));
+  const std::string ok = message('R', std::string(4, '\0'));
+  const std::string in_clear = message('R', std::string("\0\0\0\3", 4));
+  struct Case {
+    Next first;
+    std::string said;
+    std::size_t passes;
+    bool refuses;
+  };
+  const Case cases[] = {
+      {Next::message, notice + md5 + ok + in_clear, (notice + md5 + ok + in_clear).size(), false},  // behind the login it means nothing
+      {Next::message, sasl + message('R', std::string("\0\0\0\13", 4) + "r=…") + ok, (sasl + ok).size() + 14, false},
+      {Next::message, notice + in_clear + ok, notice.size(), true},
+      {Next::message, md5 + in_clear, md5.size(), true},
+      {Next::message, message('R', std::string(4, '\0') + "x"), 0, true},
+      {Next::message, std::string("R\0\0\0\4", 5), 0, true},
+      {Next::message, std::string("R\0\1\0\0", 5), 0, true},
+      {Next::message, std::string("X\0\0\0\0", 5) + in_clear, 5, true},
+      {Next::answer_to_ssl_request, "S" + in_clear, in_clear.size() + 1, false},  // TLS, whatever it looks like
+      {Next::answer_to_ssl_request, "N" + in_clear, 1, true},
+      {Next::answer_to_ssl_request, "N" + md5 + ok, (md5 + ok).size() + 1, false},
+      {Next::answer_to_ssl_request, message('E', "no") + in_clear, 7, true},
+  };
+  for (const Case& each : cases) {
+    for (std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{1000}}) {
+      CAPTURE(each.said, piece);
+      LoginWatch watch(each.first);
+      std::string waiting;
+      std::size_t passed = 0;
+      for (std::size_t at = 0; at < each.said.size(); at += piece) {
+        waiting += each.said.substr(at, piece);
+        const std::size_t part = watch.passes(waiting);
+        passed += part;
+        waiting.erase(0, part);
+      }
+      CHECK(passed == each.passes);
+      CHECK(watch.refuses() == each.refuses);
+    }
+  }
 }
 
 TEST_CASE("nobody there is an error, never from within ask", "[net]") {
