@@ -139,7 +139,10 @@ Status CatalogBuilder::add(const CatalogRow& row) {
       hidden_casts_.push_back(of_class('f', *oid));
       return {};
     case 's':
-      if (row[3]) {
+      if (text_of(row[4]) == "repeatable read") {
+        (row[3] ? view_->repeatable_roles_.push_back(*row[3])
+                : static_cast<void>(view_->all_repeatable_ = true));
+      } else if (row[3]) {
         view_->serializable_roles_.push_back(*row[3]);
       } else {
         view_->all_serializable_ = true;

@@ -24,7 +24,8 @@ inline constexpr std::string_view kCatalogSession =
 ///   l  a view that locks rows
 ///   n  a relation whose rule does something INSTEAD: -, -, of which uses
 ///   x  the function of an event trigger, c of a cast that needs no name
-///   s  a role (-, name) whose transactions are serializable by default; no name: all roles
+///   s  a role (-, name) whose transactions are not read committed by default, but (how) serializable or
+///      repeatable read; no name: all roles
 /// Classes are r, f, o and t as above. Temporary relations are left out: nobody here can name those
 /// of other sessions.
 ///
@@ -182,13 +183,13 @@ SELECT 'x', evtfoid, NULL, NULL, NULL, NULL, NULL FROM pg_event_trigger WHERE ev
 UNION ALL
 SELECT 'c', castfunc, NULL, NULL, NULL, NULL, NULL FROM pg_cast WHERE castfunc >= 16384 AND (castcontext <> 'e' OR casttarget < 16384)
 UNION ALL
-SELECT DISTINCT 's', 0::oid, NULL, r.rolname, NULL, NULL, NULL
+SELECT DISTINCT 's', 0::oid, NULL, r.rolname, split_part(setting, '=', 2), NULL, NULL
   FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) AS setting
  WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
-   AND setting = 'default_transaction_isolation=serializable'
+   AND setting IN ('default_transaction_isolation=serializable', 'default_transaction_isolation=repeatable read')
 UNION ALL
-SELECT 's', 0::oid, NULL, NULL, NULL, NULL, NULL FROM pg_settings
- WHERE name = 'default_transaction_isolation' AND setting = 'serializable' AND source NOT IN ('user', 'database user', 'session')
+SELECT 's', 0::oid, NULL, NULL, setting, NULL, NULL FROM pg_settings
+ WHERE name = 'default_transaction_isolation' AND setting IN ('serializable', 'repeatable read') AND source NOT IN ('user', 'database user', 'session')
 )sql";
 
 }  // namespace pgweir::routing

@@ -136,6 +136,11 @@ bool CatalogView::serializable(Bytes role) const noexcept {
                                         role) != serializable_roles_.end();
 }
 
+bool CatalogView::read_committed(Bytes role) const noexcept {
+  return !serializable(role) && !all_repeatable_ &&
+         std::find(repeatable_roles_.begin(), repeatable_roles_.end(), role) == repeatable_roles_.end();
+}
+
 std::size_t CatalogView::memory_bytes() const noexcept {
   return objects_.capacity() * sizeof(CatalogObject) + edges_.capacity() * sizeof(CatalogEdge) +
          names_.capacity() + relations_.memory_bytes() + functions_.memory_bytes() +

@@ -112,6 +112,8 @@ class CatalogView final : public sql::Catalog {
   /// Transactions of this role are serializable by default here, by a setting of the role, the
   /// database or the server.
   bool serializable(Bytes role) const noexcept;
+  /// They are READ COMMITTED by default.
+  bool read_committed(Bytes role) const noexcept;
   /// Rises with each snapshot that is loaded.
   std::uint64_t generation() const noexcept { return generation_; }
   std::size_t relations() const noexcept { return relation_count_; }
@@ -138,7 +140,9 @@ class CatalogView final : public sql::Catalog {
   NameTable types_;
   std::vector<std::uint32_t> on_ddl_;  ///< functions of event triggers
   std::vector<std::string> serializable_roles_;
+  std::vector<std::string> repeatable_roles_;  ///< repeatable read by default
   bool all_serializable_ = false;
+  bool all_repeatable_ = false;
   bool hides_writes_ = false;
   std::uint64_t generation_ = 0;
   std::size_t relation_count_ = 0;

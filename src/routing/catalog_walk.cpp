@@ -114,6 +114,7 @@ void CatalogWalk::run() {
 void CatalogWalk::visit(std::uint32_t at) {
   const Step step = steps_[at];
   const CatalogObject& it = object(step.object);
+  if (it.kind == ObjectKind::view || it.kind == ObjectKind::function) effects_.uses_code = true;
   if (is_relation(it.kind)) return visit_relation(at, step.uses);
   if (it.kind == ObjectKind::function) return visit_function(at);
   follow(at, step.uses);

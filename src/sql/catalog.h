@@ -58,6 +58,7 @@ struct Effects {
   TableSet writes;
   Cause cause = Cause::none;  ///< why it is not for a replica
   bool certain = true;        ///< nothing is left that could hide a write
+  bool uses_code = false;     ///< a view, or a function, stands behind it
   const FunctionRules* rules = nullptr;
   Trace* trace = nullptr;  ///< null: nobody wants the names
 

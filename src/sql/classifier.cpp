@@ -34,7 +34,7 @@ std::shared_ptr<StatementClass> unparsed() {
   statement.session = SessionStep::opaque;
   statement.may_commit = true;
   result->statements.push_back(std::move(statement));
-  result->has_session_step = result->may_commit = result->may_hide_write = true;
+  result->has_session_step = result->may_commit = result->may_hide_write = result->uses_code = true;
   result->reads.all = result->writes.all = true;
   return result;
 }
@@ -63,6 +63,7 @@ void add(StatementClass& whole, Judged& judged, const Findings& found) {
   }
   whole.certain = whole.certain && judged.certain;
   whole.may_hide_write = whole.may_hide_write || judged.may_hide_write;
+  whole.uses_code = whole.uses_code || judged.uses_code;
   whole.depends_on_literal = whole.depends_on_literal || judged.depends_on_literal;
   whole.has_session_step = whole.has_session_step || statement.session != SessionStep::none;
   whole.has_transaction_step =

@@ -114,6 +114,7 @@ void Judged::add(const Effects& effects, Runs runs) {
   if (runs == Runs::yes) writes.join(effects.writes);
   add_cause(effects.cause);
   certain = certain && effects.certain;
+  uses_code = uses_code || effects.uses_code;
 }
 
 void Rules::resolve_read(const RelationName& name, Uses uses, Judged& judged, Runs runs) const {
@@ -175,7 +176,7 @@ bool Rules::resolve_call(const Call& call, Judged& judged, Runs runs) const {
   if (user) judged.add(found, runs);
   if (builtin || user) return true;
 
-  judged.reads.all = true;
+  judged.reads.all = judged.uses_code = true;
   judged.unknown_name = catalog != nullptr;
   const bool allowed = listed(functions.replica, function.schema, function.name) &&
                        !listed(functions.primary, function.schema, function.name);

@@ -20,6 +20,7 @@ struct Judged {
   TableSet writes;
   bool certain = false;
   bool may_hide_write = false;
+  bool uses_code = false;
   bool depends_on_literal = false;
   bool unknown_name = false;
 

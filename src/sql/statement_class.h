@@ -152,6 +152,9 @@ struct StatementClass {
   /// primary counts as a write of all tables. A function that is declared STABLE or IMMUTABLE is
   /// believed here.
   bool may_hide_write = false;
+  /// A view or a user's function stands behind it, which may ask for the time of the transaction, or
+  /// anything else that its own text does not show.
+  bool uses_code = false;
   /// The class depends on a literal or a bound value, so another text of this shape may differ.
   bool depends_on_literal = false;
   /// Any statement that changes session state (session != none), controls a transaction, or may

@@ -47,9 +47,9 @@ class Schema {
          uses ? std::optional<std::string>(uses) : std::nullopt, std::nullopt, std::nullopt});
     return *this;
   }
-  Schema& role(const char* name) {
+  Schema& role(const char* name, const char* isolation = "serializable") {
     add({"s", "0", std::nullopt, name ? std::optional<std::string>(name) : std::nullopt,
-         std::nullopt, std::nullopt, std::nullopt});
+         isolation, std::nullopt, std::nullopt});
     return *this;
   }
   std::shared_ptr<const CatalogView> built() const {

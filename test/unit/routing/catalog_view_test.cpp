@@ -433,6 +433,36 @@ TEST_CASE("hidden casts and serializable roles are told", "[routing]") {
   CHECK(all.built()->serializable("anybody"));
 }
 
+TEST_CASE("roles that are not READ COMMITTED by default are told", "[routing]") {
+  Schema schema;
+  schema.role("strict").role("steady", "repeatable read");
+  CHECK(schema.built()->read_committed("app"));
+  CHECK_FALSE(schema.built()->read_committed("strict"));
+  CHECK_FALSE(schema.built()->read_committed("steady"));
+  CHECK_FALSE(schema.built()->serializable("steady"));
+  Schema all;
+  all.role(nullptr, "repeatable read");
+  CHECK_FALSE(all.built()->read_committed("anybody"));
+  CHECK_FALSE(all.built()->serializable("anybody"));
+}
+
+TEST_CASE("what stands on a view or a function is told from plain tables", "[routing]") {
+  Schema schema;
+  schema.table("t").table("leaf").relation("root", "pp").relation("v", "vp").edge("r", "v", 1, "r", "t", 1);
+  schema.child("leaf", "root").function("f", "fs0sql", "SELECT n FROM t");
+  const auto uses_code = [&](const char* relation) {
+    sql::Effects effects;
+    REQUIRE(schema.built()->relation("", relation, sql::use::kRead, effects));
+    return effects.uses_code;
+  };
+  CHECK_FALSE(uses_code("t"));
+  CHECK_FALSE(uses_code("root"));
+  CHECK(uses_code("v"));
+  sql::Effects effects;
+  REQUIRE(schema.built()->function("", "f", 0, effects));
+  CHECK(effects.uses_code);
+}
+
 TEST_CASE(
     "pitfall 13: while DDL may be unseen, functions and views are unknown and every write marks "
     "all",
