@@ -187,7 +187,13 @@ void Pooler::Impl::client_deadlines() {
     const auto over = [](Duration limit, Duration time) {
       return limit > Duration{} && time >= limit;
     };
-    if (session.state() == session::ClientState::idle && over(idle, in_state)) {
+    // A block whose BEGIN is held back has no server, and is a transaction all the same.
+    const bool in_held_block = session.state() == session::ClientState::idle && session.in_transaction();
+    if (in_held_block && over(in_transaction, in_state)) {
+      each.session.close(error_of(PoolerError::idle_transaction_timeout));
+    } else if (in_held_block && over(transaction, now() - session.transaction_began_at())) {
+      each.session.close(error_of(PoolerError::transaction_timeout));
+    } else if (session.state() == session::ClientState::idle && !in_held_block && over(idle, in_state)) {
       each.session.close(error_of(PoolerError::client_idle_timeout));
     } else if (session.state() == session::ClientState::active) {
       const bool quiet = session.in_transaction() && !session.busy();

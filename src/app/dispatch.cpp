@@ -355,7 +355,7 @@ void Pooler::Impl::leave_old_primary(PoolEntry& pool, NodeId old) {
     server.close_needed = true;
     server.session.abandon();
     session::ClientSession* client = server.session.client();
-    const bool keeps = client && client->holds_server_for(sql::Target::primary) && !client->in_transaction();
+    const bool keeps = client && client->holds_server_for(sql::Target::primary) && !client->server_in_transaction();
     if (keeps || (client && server.dedicated)) {
       keepers.push_back(static_cast<Client*>(client->seat));
     }

@@ -220,8 +220,8 @@ struct PoolEntry {
   bool used = false;  ///< a client has logged in: kept although nobody is there
   Time idle_since{};
 
-  /// A role whose transactions are serializable by default reads on the primary: no replica can
-  /// give it that.
+  /// What the catalog says of the role. One whose transactions are serializable by default reads on
+  /// the primary: no replica can give it that.
   void apply_snapshot() noexcept;
 
   PoolEntry(DatabaseEntry& of_database, UserEntry& of_user)

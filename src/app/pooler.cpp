@@ -37,6 +37,7 @@ void Client::note_address() {
 void PoolEntry::apply_snapshot() noexcept {
   if (database.snapshot && database.snapshot->serializable(context.user))
     context.policy.level = config::ConsistencyLevel::primary;
+  context.read_committed_by_default = database.snapshot && database.snapshot->read_committed(context.user);
 }
 
 stats::Counters DatabaseEntry::totals() const noexcept {

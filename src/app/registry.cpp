@@ -402,6 +402,8 @@ void Pooler::Impl::configure_pool(PoolEntry& pool) {
   context.policy = policy_of(pool.database, user);
   pool.apply_snapshot();
   context.on_session_state = all.on_session_state;
+  context.read_only_on_replicas = config::read_only_transactions(all, line, user) == config::BlockReads::replica;
+  context.transaction_reads_on_replicas = config::transaction_reads(all, line, user) == config::BlockReads::replica;
   context.max_prepared_statements = all.max_prepared_statements;
   pool::Limits& limits = pool.seats.limits;
   limits.pool_size = config::pool_size(all, line, user);

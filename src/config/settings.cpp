@@ -101,6 +101,12 @@ bool is_split(const Settings& all, const Database& database, const User* user) n
          first_set(of(user, &User::read_split), database.read_split, all.read_split) ==
              ReadSplit::on;
 }
+BlockReads read_only_transactions(const Settings& all, const Database& database, const User* user) noexcept {
+  return first_set(of(user, &User::read_only_transactions), database.read_only_transactions, all.read_only_transactions);
+}
+BlockReads transaction_reads(const Settings& all, const Database& database, const User* user) noexcept {
+  return first_set(of(user, &User::transaction_reads), database.transaction_reads, all.transaction_reads);
+}
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept {
   return database.max_replica_lag.value_or(all.max_replica_lag);
 }

@@ -38,6 +38,8 @@ enum class ConsistencyLevel : std::uint8_t {
   primary
 };
 enum class ReadSplit : std::uint8_t { on, off };
+/// Where the reads of transaction blocks may run.
+enum class BlockReads : std::uint8_t { primary, replica };
 /// What happens to a client whose session state can't be moved between servers.
 enum class OnSessionState : std::uint8_t { pin, ignore };
 enum class AuthType : std::uint8_t { any, trust, plain, md5, scram_sha_256, cert, peer, hba, pam, ldap };
@@ -55,6 +57,7 @@ enum class SqlstateStyle : std::uint8_t { postgres, pgbouncer };
 std::string_view to_string(PoolMode mode) noexcept;
 std::string_view to_string(ConsistencyLevel level) noexcept;
 std::string_view to_string(ReadSplit split) noexcept;
+std::string_view to_string(BlockReads where) noexcept;
 std::string_view to_string(OnSessionState what) noexcept;
 std::string_view to_string(AuthType type) noexcept;
 std::string_view to_string(TlsMode mode) noexcept;
@@ -135,6 +138,8 @@ struct Database {
   std::string application_name;
   std::optional<ConsistencyLevel> read_consistency;
   std::optional<ReadSplit> read_split;
+  std::optional<BlockReads> read_only_transactions;
+  std::optional<BlockReads> transaction_reads;
   std::optional<Duration> max_replica_lag;
   std::optional<Duration> replica_wait;
   std::optional<Duration> pin_window;
@@ -160,6 +165,8 @@ struct User {
   std::optional<Duration> client_idle_timeout;
   std::optional<ConsistencyLevel> read_consistency;
   std::optional<ReadSplit> read_split;
+  std::optional<BlockReads> read_only_transactions;
+  std::optional<BlockReads> transaction_reads;
 
   bool operator==(const User&) const = default;
 };
@@ -252,6 +259,8 @@ struct Settings {
   Duration query_wait_timeout{};
   ConsistencyLevel read_consistency{};
   ReadSplit read_split{};
+  BlockReads read_only_transactions{};
+  BlockReads transaction_reads{};
   std::string replica_functions;
   int replica_pool_size{};  // -1: as pool_size.
   Duration replica_read_timeout{};
@@ -342,6 +351,8 @@ ConsistencyLevel read_consistency(const Settings& all, const Database& database,
                                   const User* user) noexcept;
 /// Whether reads of this (database, user) may go to replicas at all.
 bool is_split(const Settings& all, const Database& database, const User* user) noexcept;
+BlockReads read_only_transactions(const Settings& all, const Database& database, const User* user) noexcept;
+BlockReads transaction_reads(const Settings& all, const Database& database, const User* user) noexcept;
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept;
 Duration replica_wait(const Settings& all, const Database& database) noexcept;
 Duration pin_window(const Settings& all, const Database& database) noexcept;

@@ -228,6 +228,9 @@ constexpr Row kRows[] = {
     bind<&Settings::read_consistency>({.name = "read_consistency", .fallback = "table", .origin = kPgweir,
         .doc = "What a replica must have replayed before it answers a read: eventual, session, table, latest, window, pin or primary (never).",
         .sim = "eventual,session,table,table,latest,primary"}),
+    bind<&Settings::read_only_transactions>({.name = "read_only_transactions", .fallback = "primary", .origin = kPgweir,
+        .doc = "Whether transactions that begin READ ONLY may run on replicas (replica) or not (primary). Serializable ones never do.",
+        .sim = "primary,replica"}),
     bind<&Settings::read_split>({.name = "read_split", .fallback = "on", .origin = kPgweir,
         .doc = "Whether reads go to the replicas of databases that have replica_host.", .sim = "on,on,on,off"}),
     bind<&Settings::replica_functions>({.name = "replica_functions", .fallback = "", .origin = kPgweir,
@@ -323,6 +326,9 @@ constexpr Row kRows[] = {
         .doc = "Milliseconds that sent data may stay unacknowledged; 0 is the system's default."}),
     bind<&Settings::track_extra_parameters>({.name = "track_extra_parameters", .fallback = "IntervalStyle", .reload = kRestart,
         .doc = "Parameters that follow the client besides the usual ones, separated by commas; the server must report them."}),
+    bind<&Settings::transaction_reads>({.name = "transaction_reads", .fallback = "primary", .origin = kPgweir,
+        .doc = "Whether the reads of a READ COMMITTED transaction that has done nothing else yet may run on replicas (replica) or not (primary).",
+        .sim = "primary,replica"}),
     bind<&Settings::transaction_timeout>({.name = "transaction_timeout", .fallback = "0",
         .doc = "Clients whose transaction takes longer are closed; 0 is never.", .sim = "0,10"}),
     bind<&Settings::unix_socket_dir>({.name = "unix_socket_dir", .fallback = "/tmp", .reload = kRestart,
@@ -364,6 +370,7 @@ constexpr Option<Database> kDatabaseOptions[] = {
     on_database<&Database::primary_functions>({.name = "primary_functions", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_database<&Database::query_wait_timeout>({.name = "query_wait_timeout", .doc = "As the setting of that name.", .origin = kLater}),
     on_database<&Database::read_consistency>({.name = "read_consistency", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::read_only_transactions>({.name = "read_only_transactions", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_database<&Database::read_split>({.name = "read_split", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_database<&Database::replica_functions>({.name = "replica_functions", .doc = "As the setting of that name.", .origin = kPgweir}),
     {.name = "replica_host", .doc = "The replicas: `h1:5432,[::1]:5433,h2,/dir`. Turns the read/write split on.", .origin = kPgweir, .set = put_later},
@@ -385,6 +392,7 @@ constexpr Option<Database> kDatabaseOptions[] = {
         .doc = "Which of the hosts in host= may serve: any, read-write, read-only, primary, standby or prefer-standby, as libpq's parameter of that name. Not with replica_host.",
         .origin = kPgweir}),
     on_database<&Database::timezone>({.name = "timezone", .doc = "Set on new servers."}),
+    on_database<&Database::transaction_reads>({.name = "transaction_reads", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_database<&Database::user>({.name = "user", .doc = "The user of all servers (one pool for all clients); else each client's own."}),
 };
 
@@ -399,8 +407,10 @@ constexpr Option<User> kUserOptions[] = {
     on_user<&User::query_timeout>({.name = "query_timeout", .doc = "As the setting of that name."}),
     on_user<&User::query_wait_timeout>({.name = "query_wait_timeout", .doc = "As the setting of that name.", .origin = kLater}),
     on_user<&User::read_consistency>({.name = "read_consistency", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_user<&User::read_only_transactions>({.name = "read_only_transactions", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_user<&User::read_split>({.name = "read_split", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_user<&User::reserve_pool_size>({.name = "reserve_pool_size", .doc = "As the setting of that name."}),
+    on_user<&User::transaction_reads>({.name = "transaction_reads", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_user<&User::transaction_timeout>({.name = "transaction_timeout", .doc = "As the setting of that name."}),
 };
 

@@ -122,6 +122,7 @@ void ClientSession::look_anew() {
 bool ClientSession::on_unasked_error(ServerSession& server) {
   // A server that is about to be given back was lost to the pool, not to this client.
   if (&server == server_ && on_its_way_back()) return false;
+  if (&server == server_ && may_lose_block()) return false;
   unit_failed_ = true;
   return true;
 }
@@ -139,7 +140,7 @@ void ClientSession::on_unit_skipped() {
   look_anew();
 }
 
-void ClientSession::on_ready(ServerSession& server, char status) {
+char ClientSession::on_ready(ServerSession& server, char status) {
   ENSURE(in_flight_ > 0);
   --in_flight_;
   if (sql_prepared_) sql_prepared_->answered(units_sent_ - in_flight_);
@@ -151,30 +152,41 @@ void ClientSession::on_ready(ServerSession& server, char status) {
     if (!unit_failed_) unit_->learn_uncertain(pool_->database->proven_reads);
     healed_from_.clear();
     reruns_ = 0;
+    if (whole_block()) {
+      settle_on_replica(status);
+    } else {
+      unit_failed_ ? fail_block() : note_block_read();
+      status_ = status;
+    }
   } else {
     if (tracks() || entered_ || ddl_marks_) unit_answered(server, status);
     status_ = status;
     if (status != 'I' && pool_->mode == config::PoolMode::statement) {
-      return close(error_of(PoolerError::transaction_in_statement_mode));
+      close(error_of(PoolerError::transaction_in_statement_mode));
+      return status;
     }
   }
+  const char told = told_status();
   tell_restored();
   unit_failed_ = transaction_ended_ = ended_within_ = false;
   cancel_asked_ = false;
   resetting_ = false;
-  if (in_flight_ > 0 || unit_open_) return;
+  if (in_flight_ > 0 || unit_open_) return told;
   barrier_ = false;
   flight_controls_transaction_ = may_commit_ = several_in_flight_ = false;
   if (status != 'I') {
     // The next unit goes to the same server: what waits for this answer may go on.
     if (looking_ahead_) looking_ahead_ = false;
     if (!input_.empty()) hub_.wants_turn(*this);
-    return;
+    return told;
   }
-  ++counters.xact_count;
-  counters.xact_time += hub_.now() - transaction_at_;
+  if (!block_open()) {
+    ++counters.xact_count;
+    counters.xact_time += hub_.now() - transaction_at_;
+  }
   leaving_ = true;
   hub_.wants_turn(*this);
+  return told;
 }
 
 /// What a RESET or DISCARD ALL led back to the value of the login, which the server does not know as its default.
@@ -236,14 +248,15 @@ void ClientSession::on_parameter(ServerSession& server, Bytes name, Bytes value)
 }
 
 void ClientSession::on_flush_answered(ServerSession& server) {
-  if (discarding_ || !on_replica_) return;
+  if (discarding_ || !on_replica_ || settled_on_replica()) return;
   end_flushed_part(server);
 }
 
 /// What was flushed on a replica ended in an error that was passed on: the rest up to the client's Sync is passed over here.
 void ClientSession::on_flush_failed(ServerSession& server) {
-  if (discarding_ || !on_replica_) return;
+  if (discarding_ || !on_replica_ || settled_on_replica()) return;
   skip_ = Skip::to_sync;
+  if (!whole_block()) fail_block();
   end_flushed_part(server);
 }
 
@@ -268,7 +281,14 @@ void ClientSession::on_rest_swallowed(ServerSession& server) {
   } else if (flush_answered_) {
     note_read_on(server);
     unit_open_ = unit_failed_ = false;
-    leaving_ = true;
+    if (whole_block()) {
+      flush_answered_ = false;
+      settle_on_replica(server.transaction());
+      end_hold();
+    } else {
+      note_block_read();
+      leaving_ = true;
+    }
   } else {
     return;
   }
@@ -288,7 +308,7 @@ void ClientSession::on_settings_refused(ServerSession& server, const Error& erro
   if (cancel_asked_ && error.sqlstate() == "57014") {
     // The unit has not been sent, and nothing of the settings was set.
     settings_pending_ = cancel_asked_ = false;
-    refuse_unit();
+    refuse_unit(Error("57014", kCancelled));
     leaving_ = true;
     return hub_.wants_turn(*this);
   }
@@ -363,6 +383,7 @@ void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
     run_again_ = true;
     return hub_.wants_turn(*this);
   }
+  if (may_lose_block()) return lose_block();
   server_ = nullptr;
   if (!writes_.empty()) mark_writes();
   drop_writes();

@@ -43,13 +43,14 @@ std::size_t ClientSession::collect(Bytes input) {
       return 0;
     }
     if (skip_ != Skip::none) return skip_message(input[0], *size, input);
-    if (tracks()) {
+    if (tracks() && !block_failed()) {
       if (const std::optional<std::size_t> done = answer_own(input[0], *size, input)) return *done;
     }
-    if (input.size() >= *size && answer_here(input[0], input.substr(0, *size))) return *size;
+    if (input.size() >= *size && !block_failed() && answer_here(input[0], input.substr(0, *size))) return *size;
     if (state_ == ClientState::closed) return 0;
     request_at_ = hub_.now();
     examined_ = 0;
+    block_reads_ = false;
     if (!split() || pin_ != Pin::none) {
       // What is left of the last unit must not decide where this one goes, should a reload split the database meanwhile.
       if (!split()) unit_.reset();
@@ -74,6 +75,13 @@ std::size_t ClientSession::collect(Bytes input) {
   if (!split() && unit_) unit_->keep_on_primary(sql::Cause::unparsed);
   const Seen seen = split() ? examine(input) : Seen::for_primary;
   if (state_ == ClientState::closed || seen == Seen::part) return 0;
+  if (split()) {
+    if (unit_->facts().cause == sql::Cause::transaction_control) {
+      if (const std::optional<std::size_t> done = answer_block(input)) return *done;
+    }
+    if (block_open() && block_->take_loss()) return tell_of_lost_block();
+    if (block_open()) block_reads_ = may_read_in_block(input.substr(0, examined_));
+  }
   unit_complete();
   return 0;
 }
@@ -96,7 +104,7 @@ bool ClientSession::answer_here(char type, Bytes message) {
   const Bytes body = message.substr(protocol::kHeaderSize);
   scratch_.clear();
   switch (type) {
-    case kSync: protocol::append_ready(scratch_, 'I'); break;
+    case kSync: protocol::append_ready(scratch_, told_status()); break;
     case kFlush: return true;
     // Left over from a COPY that failed: PostgreSQL passes over them too.
     case kCopyData:
@@ -108,7 +116,7 @@ bool ClientSession::answer_here(char type, Bytes message) {
       if (name.empty() || statements_.erase(name) == 0) return false;
       unnamed_.reset();
       protocol::append_command_complete(scratch_, "DEALLOCATE");
-      protocol::append_ready(scratch_, 'I');
+      protocol::append_ready(scratch_, told_status());
       break;
     }
     case kParse: {
@@ -154,7 +162,7 @@ std::size_t ClientSession::drop(Bytes input) {
   if (drop_left_ == 0 && ready_after_drop_) {
     ready_after_drop_ = false;
     scratch_.clear();
-    protocol::append_ready(scratch_, 'I');
+    protocol::append_ready(scratch_, told_status());
     deliver(scratch_);
   }
   starving_ = drop_left_ > 0;
@@ -185,6 +193,7 @@ ClientSession::Seen ClientSession::examine(Bytes input) {
 }
 
 ClientSession::Seen ClientSession::examine_message(char type, Bytes body) {
+  if (block_open() && type != kQuery) note_portal(type, body);
   switch (type) {
     case kQuery:
       unit_->query = classify(protocol::Reader(body).cstring());
@@ -241,6 +250,7 @@ void ClientSession::examine_use(Bytes name, bool well_formed) {
   if (!well_formed || !statement) return unit_->keep_on_primary(sql::Cause::unparsed);
   judge(*statement);
   unit_->join(statement->meaning, is_learned(*statement->meaning));
+  if (block_open()) unit_->asks_for_the_time = unit_->asks_for_the_time || session::asks_for_the_time(statement->text);
 }
 
 std::shared_ptr<const sql::StatementClass> ClientSession::classify(Bytes text) {
@@ -266,16 +276,16 @@ void ClientSession::cancel_waiting() {
   // A rerun's unit, or a collected one, is at the front of the input whatever came of it.
   examined_ = unit_bytes_ = 0;
   healed_from_.clear();
-  refuse_unit();
+  refuse_unit(Error("57014", kCancelled));
   again_ = true;
   hub_.wants_turn(*this);
 }
 
-/// A unit of which nothing was sent has been cancelled: it is passed over.
-void ClientSession::refuse_unit() {
+/// A unit of which nothing was sent is passed over.
+void ClientSession::refuse_unit(const Error& why) {
   skip_ = Skip::unit;
+  fail_block();
   scratch_.clear();
-  const Error why("57014", "canceling statement due to user request");
   protocol::append_error(scratch_, "ERROR", shown_sqlstate(hub_.settings(), why), why.text());
   deliver(scratch_);
 }

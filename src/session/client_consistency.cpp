@@ -16,7 +16,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   if (!unit_) unit_ = std::make_unique<Unit>();
   routing::UnitFacts& facts = unit_->facts();
   facts.pinned = pin_ != Pin::none;
-  facts.in_transaction = in_transaction();
+  facts.in_transaction = server_in_transaction() || (block_open() && !block_reads_);
   facts.healed = !healed_from_.empty();
   facts.avoid = lost_replica_;
   const std::string* isolation = settings_->find("default_transaction_isolation");
@@ -64,7 +64,8 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
   facts.tables = {};
   facts.since_table_write = facts.since_own_write = Duration::max();
-  const bool all = unit_->reads_all() || database.stale();
+  // One snapshot for all that a transaction will read.
+  const bool all = unit_->reads_all() || database.stale() || whole_block();
   switch (level) {
     case ConsistencyLevel::table: facts.tables = database.captures->need(database.marks->writes.last_write(unit_->reads(), all)); break;
     case ConsistencyLevel::latest:

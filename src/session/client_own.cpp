@@ -9,19 +9,12 @@
 #include "protocol/writer.h"
 #include "session/client_session.h"
 #include "session/own_settings.h"
+#include "session/own_unit.h"
 #include "session/server_session.h"
 
 namespace pgweir::session {
 
 using namespace protocol::frontend;
-
-namespace {
-
-/// The messages of one unit that holds nothing but one unnamed statement, which it parses, binds and executes once.
-struct OwnUnit {
-  std::size_t size = 0;   ///< up to and with its Sync; 0 while that has not come
-  bool fits = true;
-};
 
 OwnUnit read_own_unit(Bytes input) noexcept {
   OwnUnit unit;
@@ -61,8 +54,6 @@ OwnUnit read_own_unit(Bytes input) noexcept {
   return unit;
 }
 
-}  // namespace
-
 /// The unit at the front of `input`, when it is one for pgweir itself: how much of it is done with, 0 while more must come. nullopt: it
 /// is the server's. Only between units, in no failed transaction.
 std::optional<std::size_t> ClientSession::answer_own(char type, std::uint64_t size, Bytes input) {
@@ -73,7 +64,7 @@ std::optional<std::size_t> ClientSession::answer_own(char type, std::uint64_t si
     if (!order) return std::nullopt;
     scratch_.clear();
     answer_order(*order, true);
-    protocol::append_ready(scratch_, status_);
+    protocol::append_ready(scratch_, told_status());
     deliver(scratch_);
     return static_cast<std::size_t>(size);
   }
@@ -122,7 +113,7 @@ void ClientSession::answer_extended(const OwnOrder& order, Bytes unit) {
         }
         break;
       case kExecute: failed = !answer_order(order, false); break;
-      case kSync: protocol::append_ready(scratch_, status_); break;
+      case kSync: protocol::append_ready(scratch_, told_status()); break;
     }
     at += size;
   }

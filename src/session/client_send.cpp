@@ -104,17 +104,27 @@ void ClientSession::begin_on(ServerSession& server, const routing::Route& route)
   last_reason_ = pinned() && !counted_ ? routing::Reason::pinned : route.reason;
   holding_ = on_replica_;
   renamed_.clear();
-  transaction_at_ = query_at_ = hub_.now();
-  if (!server.bring(settings_)) return run_unit();
+  query_at_ = hub_.now();
+  if (!block_open()) transaction_at_ = query_at_;
+  if (!server.bring(settings_)) return settings_brought();
   // A write goes out once its settings are confirmed. A read may follow at once: its answer is held.
-  if (on_replica_) return run_unit();
+  if (on_replica_) return settings_brought();
   settings_pending_ = true;
+}
+
+/// Or on their way, on a replica.
+void ClientSession::settings_brought() {
+  if (block_open() && (!on_replica_ || whole_block())) {
+    open_block(*server_);
+    if (!on_replica_) return;
+  }
+  run_unit();
 }
 
 void ClientSession::on_settings_brought(ServerSession& server) {
   if (&server != server_ || !settings_pending_) return;
   settings_pending_ = false;
-  run_unit();
+  settings_brought();
 }
 
 void ClientSession::run_unit() {
@@ -140,8 +150,10 @@ void ClientSession::run_held_unit() {
 std::size_t ClientSession::stream(Bytes input) {
   std::size_t used = 0;
   while (used < input.size() && state_ == ClientState::active) {
-    if (on_replica_ || settings_pending_ || leaving_ || discarding_ || server_->congested()) return used;
+    if ((on_replica_ && !settled_on_replica()) || settings_pending_ || leaving_ || discarding_ || server_->congested()) return used;
     if ((barrier_ || server_->abandoned()) && in_flight_ > 0 && !unit_open_) return used;
+    // What comes behind a COMMIT there is routed anew.
+    if (settled_on_replica() && flight_controls_transaction_ && in_flight_ > 0 && !unit_open_) return used;
     const Bytes rest = input.substr(used);
     if (pass_left_ > 0) {
       const std::size_t now = static_cast<std::size_t>(std::min<std::uint64_t>(pass_left_, rest.size()));
@@ -185,6 +197,11 @@ std::size_t ClientSession::stream(Bytes input) {
       continue;
     }
     request_at_ = hub_.now();
+    if (settled_on_replica() && !server_->skipping() && skip_ == Skip::none && !passes_on_replica(rest[0], rest.substr(0, static_cast<std::size_t>(*size)))) {
+      refuse_on_replica(rest[0]);
+      used += static_cast<std::size_t>(*size);
+      continue;
+    }
     send_message(rest[0], rest.substr(0, static_cast<std::size_t>(*size)));
     used += static_cast<std::size_t>(*size);
   }
@@ -222,6 +239,11 @@ void ClientSession::begin_long_message(char type, std::uint64_t size) {
   if (type == kQuery && hub_.settings().disable_pqexec) return close(error_of(PoolerError::simple_query_disallowed));
   pass_left_ = size;
   if (type == kCopyData) return;
+  if (settled_on_replica()) {
+    pass_left_ = 0;
+    drop_left_ = size;
+    return refuse_on_replica(type);
+  }
   note_opaque();
   unnamed_.reset();
   server_->forget_unnamed();
@@ -241,11 +263,22 @@ void ClientSession::count_route() {
                                  : status_ != 'I'  ? routing::Reason::in_transaction
                                  : unit_           ? routing::reason_of(unit_->facts().cause)
                                                    : routing::Reason::not_split;
-  pool_->database->routes.add(sql::Target::primary, reason);
+  pool_->database->routes.add(on_replica_ ? sql::Target::replica : sql::Target::primary, reason);
 }
 
 /// A message went out that ends with ReadyForQuery.
 void ClientSession::unit_sent(Answer answer) {
+  note_unit_sent();
+  server_->expect(answer);
+}
+
+/// Instead of the client's own query one that fails; the client gets `text` as its error.
+void ClientSession::unit_replaced(std::string text) {
+  note_unit_sent();
+  expect(Answer::query, Fate::replace, nullptr, std::move(text));
+}
+
+void ClientSession::note_unit_sent() {
   count_route();
   ++in_flight_;
   ++units_sent_;
@@ -253,7 +286,6 @@ void ClientSession::unit_sent(Answer answer) {
   unit_open_ = false;
   cleared_ = false;
   query_at_ = hub_.now();
-  server_->expect(answer);
 }
 
 void ClientSession::send_message(char type, Bytes message) {
@@ -279,7 +311,7 @@ void ClientSession::send_message(char type, Bytes message) {
       return unit_sent(Answer::sync);
     case kFlush:
       server_->send(message);
-      if (on_replica_) expect(Answer::flush, Fate::invent);
+      if (holding_) expect(Answer::flush, Fate::invent);
       return;
     case kFunctionCall:
       note_opaque();
@@ -340,7 +372,7 @@ void ClientSession::send_parse(Bytes message) {
   }
   StatementRef statement = parsed(*parse);
   if (tracks()) judge(*statement);
-  if (on_replica_) renamed_.emplace_back(parse->name, find_statement(parse->name));
+  if (holding_) renamed_.emplace_back(parse->name, find_statement(parse->name));
   if (parse->name.empty()) {
     unnamed_ = statement;
     ++pool_->counters.server_parse_count;
@@ -457,7 +489,7 @@ void ClientSession::send_close(Bytes message) {
   }
   // The statement itself is shared and stays on the server.
   StatementRef statement = find_statement(target->name);
-  if (on_replica_) renamed_.emplace_back(target->name, statement);
+  if (holding_) renamed_.emplace_back(target->name, statement);
   forget_statement(target->name);
   expect(Answer::close, Fate::invent, std::move(statement), std::string(target->name));
 }

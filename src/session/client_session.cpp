@@ -44,7 +44,7 @@ bool ClientSession::keeps_server() const noexcept {
   return pool_->mode == config::PoolMode::session || pin_ != Pin::none;
 }
 
-bool ClientSession::in_transaction() const noexcept { return status_ != 'I'; }
+bool ClientSession::in_transaction() const noexcept { return told_status() != 'I'; }
 bool ClientSession::pinned() const noexcept { return pin_ != Pin::none; }
 std::size_t ClientSession::prepared_count() const noexcept { return statements_.size(); }
 

@@ -15,6 +15,8 @@
 #include "session/cancel_key.h"
 #include "session/causality.h"
 #include "session/client_state.h"
+#include "session/block_text.h"
+#include "session/held_block.h"
 #include "session/hub.h"
 #include "session/owed.h"
 #include "session/own_settings.h"
@@ -96,7 +98,10 @@ class ClientSession final : public io::TransportUser {
   bool busy() const noexcept { return in_flight_ != 0 || (replication_ && !replication_->at_rest); }
   /// Why it ended, for the log.
   const std::string& end_reason() const noexcept { return end_reason_; }
+  /// As the client was told.
   bool in_transaction() const noexcept;
+  /// In one that a server knows of.
+  bool server_in_transaction() const noexcept { return status_ != 'I'; }
   bool pinned() const noexcept;
   /// What kind of connection the startup packet asked for.
   Replication replication() const noexcept;
@@ -128,7 +133,8 @@ class ClientSession final : public io::TransportUser {
   void look_anew();
   /// True when it says why the client loses its connection too: it is passed on then.
   bool on_unasked_error(ServerSession& server);
-  void on_ready(ServerSession& server, char status);
+  /// The status that the client is told.
+  char on_ready(ServerSession& server, char status);
   void on_parameter(ServerSession& server, Bytes name, Bytes value);
   void on_notification();
   void on_flush_answered(ServerSession& server);
@@ -138,6 +144,7 @@ class ClientSession final : public io::TransportUser {
   void on_rest_swallowed(ServerSession& server);
   void on_settings_brought(ServerSession& server);
   void on_settings_refused(ServerSession& server, const Error& error);
+  void on_block_opened(ServerSession& server, const Error* problem);
   void on_server_drained(ServerSession& server);
   void on_server_lost(ServerSession& server, const Error& why);
   /// Replication connections: a message, or part of one, that is about to be delivered.
@@ -220,7 +227,8 @@ class ClientSession final : public io::TransportUser {
   void begin_unit();
   void unit_complete();
   bool answer_here(char type, Bytes message);
-  void refuse_unit();
+  static constexpr const char* kCancelled = "canceling statement due to user request";
+  void refuse_unit(const Error& why);
   std::size_t skip_message(char type, std::uint64_t size, Bytes input);
   std::size_t drop(Bytes input);
   Seen examine(Bytes input);
@@ -248,12 +256,37 @@ class ClientSession final : public io::TransportUser {
   Status take_own_at_login(OwnSetting setting, std::string_view value);
   std::string own_value(OwnSetting setting) const;
 
+  // client_block.cpp: transaction blocks whose BEGIN is held back
+  bool block_open() const noexcept { return block_ && block_->open(); }
+  bool block_failed() const noexcept { return block_ && block_->state() == BlockState::failed; }
+  bool whole_block() const noexcept { return block_open() && block_->route() == BlockRoute::whole; }
+  char told_status() const noexcept { return block_open() ? block_->status() : status_; }
+  /// In a transaction that a replica has begun.
+  bool settled_on_replica() const noexcept { return on_replica_ && status_ != 'I'; }
+  std::optional<std::size_t> answer_block(Bytes input);
+  void answer_block_messages(char type, Bytes unit, Bytes tag);
+  std::optional<BlockRoute> route_for_block(const BlockStart& start) const noexcept;
+  bool may_read_in_block(Bytes unit) const;
+  void note_portal(char type, Bytes body);
+  void open_block(ServerSession& server);
+  void fail_block();
+  void note_block_read();
+  void settle_on_replica(char status);
+  bool may_lose_block() const noexcept;
+  void lose_block();
+  std::size_t tell_of_lost_block();
+  bool passes_on_replica(char type, Bytes message);
+  bool passes_on_replica(const sql::StatementClass& meaning) const;
+  bool note_end_on_replica(const sql::StatementClass& meaning) noexcept;
+  void refuse_on_replica(char type);
+
   // client_send.cpp: messages towards the server that is bound
   bool translates() const noexcept;
   bool tracks() const noexcept;
   StatementRef parsed(const protocol::Parse& parse);
   StatementRef find_statement(Bytes name) const;
   void begin_on(ServerSession& server, const routing::Route& route);
+  void settings_brought();
   void run_unit();
   void run_held_unit();
   std::size_t stream(Bytes input);
@@ -265,6 +298,8 @@ class ClientSession final : public io::TransportUser {
   void expect(Answer answer, Fate fate, StatementRef statement = nullptr, std::string text = {});
   void count_route();
   void unit_sent(Answer answer);
+  void unit_replaced(std::string text);
+  void note_unit_sent();
   void send_message(char type, Bytes message);
   void send_query(Bytes message);
   void open_unit();
@@ -315,6 +350,7 @@ class ClientSession final : public io::TransportUser {
   char status_ = 'I';                 ///< as the last ReadyForQuery of a primary said
   bool holding_ = false;
   bool discarding_ = false;
+  bool block_reads_ = false;          ///< the unit is a read that a block whose BEGIN is held back may have done on a replica
   bool on_replica_ = false;           ///< server_ is a replica's
   bool proxy_header_due_ = false;     ///< what a proxy says of the client comes before his own words
   bool settings_pending_ = false;     ///< the server's answer to our settings decides whether the unit goes out
@@ -362,6 +398,7 @@ class ClientSession final : public io::TransportUser {
   std::size_t unit_bytes_ = 0;        ///< of input_: what was sent to a replica
   std::string held_;                  ///< the answer kept back
   std::string scratch_;
+  std::unique_ptr<HeldBlock> block_;  ///< made for the first one
   std::unique_ptr<Unit> unit_;        ///< split databases only
   SharedSettings settings_;
   SharedSettings literals_of_;        ///< the settings_ of which literals_ were made

@@ -97,6 +97,10 @@ struct PoolContext {
   routing::Policy policy;
   config::OnSessionState on_session_state = config::OnSessionState::pin;
   int max_prepared_statements = 200;        ///< per server; 0: names are passed through untouched
+  bool read_only_on_replicas = false;       ///< read_only_transactions = replica
+  bool transaction_reads_on_replicas = false;
+  /// The catalog says so of the role's transactions; false while it is not known.
+  bool read_committed_by_default = false;
   stats::Counters counters;
   /// What the first server of the pool reported at login, in its order; empty until then.
   std::vector<std::pair<std::string, std::string>> welcome;

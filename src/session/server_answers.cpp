@@ -298,8 +298,10 @@ bool ServerSession::on_ready(char status) {
     return lose_protocol("ReadyForQuery out of turn"), false;
   }
   const Errand errand = front.errand;
-  const bool forward = forwards();
+  // A query that was made to fail ends as the client's own would have.
+  const bool forward = forwards() || (client_ && front.fate == Fate::replace && front.answer == Answer::query);
   owed_.pop();
+  transaction_ = status;
   copying_in_ = skipping_ = false;
   if (errand != Errand::none) {
     errand_done(errand);
@@ -312,9 +314,13 @@ bool ServerSession::on_ready(char status) {
     return false;
   }
   flush_run();
-  client_->on_ready(*this, status);
+  const char told = client_->on_ready(*this, status);
   end_hold();
-  return true;
+  if (told == status || !client_) return true;
+  scratch_.clear();
+  protocol::append_ready(scratch_, told);
+  client_->deliver(scratch_);
+  return false;
 }
 
 bool ServerSession::on_parameter(Bytes body) {

@@ -144,11 +144,17 @@ void ServerSession::errand_done(Errand errand) {
     case Errand::settings:
       if (errand_error_) {
         wanted_settings_.reset();
-        if (client_) client_->on_settings_refused(*this, *errand_error_);
+        const Error why = *std::exchange(errand_error_, std::nullopt);
+        if (client_) client_->on_settings_refused(*this, why);
         return;
       }
       settings_ = std::move(wanted_settings_);
       if (client_) client_->on_settings_brought(*this);
+      return;
+    case Errand::open_block:
+      if (const std::optional<Error> problem = std::exchange(errand_error_, std::nullopt); client_) {
+        client_->on_block_opened(*this, problem ? &*problem : nullptr);
+      }
       return;
     case Errand::look_up: {
       hub_.looked_up(*this, errand_error_ ? &*errand_error_ : nullptr, std::exchange(lookup_rows_, {}));
@@ -230,6 +236,11 @@ void ServerSession::unbind(Leave how) {
   }
   if (doubtful_) return close(Error("08006", "a statement that was prepared there is gone"));
   pause(false);
+  // A replica's transaction that is to begin anew elsewhere.
+  if (how == Leave::clean && transaction_ != 'I') {
+    enter(ServerEvent::dirty);
+    return run_errand(Errand::reset, "ROLLBACK");
+  }
   if (how == Leave::clean) {
     enter(ServerEvent::unbound);
     return became_idle();

@@ -112,6 +112,10 @@ class ServerSession final : public io::TransportUser {
   bool bring(const SharedSettings& wanted);
   /// A setting took effect here that the server itself doesn't report.
   void note_settings(SharedSettings now) { settings_ = std::move(now); }
+  /// Opens the client's transaction here, ahead of what it sends next; `sql` is what brings it where the client stands.
+  void open_block(Bytes sql) { run_errand(Errand::open_block, sql); }
+  /// As the last ReadyForQuery said, whoever it was for.
+  char transaction() const noexcept { return transaction_; }
   const SharedSettings& settings() const noexcept { return settings_; }
   /// What is still owed concerns nobody any more.
   void swallow_rest() noexcept;
@@ -183,6 +187,7 @@ class ServerSession final : public io::TransportUser {
   ServerState state_ = ServerState::created;
   bool connected_ = false;
   bool abandoned_ = false;
+  char transaction_ = 'I';
   bool copying_in_ = false;
   bool skipping_ = false;
   bool paused_ = false;               ///< the client's peer takes no more

@@ -13,7 +13,7 @@ void Unit::clear() noexcept {
   reads_all_ = false;
   parsed_.clear();
   query.reset();
-  executes = false;
+  executes = keeps_portal = bound = asks_for_the_time = false;
   arrival = 0;
 }
 

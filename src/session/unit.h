@@ -39,6 +39,11 @@ class Unit {
   std::vector<std::pair<std::string, StatementRef>>& parsed() noexcept { return parsed_; }
   /// Something is bound or executed: the unit does more than parse and describe.
   bool executes = false;
+  /// In a block whose BEGIN is held back. A portal is bound that is not executed to its end, or one is used that was not bound here.
+  bool keeps_portal = false;
+  bool bound = false;  ///< the unnamed portal, and not executed yet
+  /// A statement that was prepared before asks for the time of its transaction.
+  bool asks_for_the_time = false;
   /// The class of the simple query that the unit is; taken when it is sent, so that its text is read once.
   std::shared_ptr<const sql::StatementClass> query;
   /// At level latest: covers all that was committed when the unit came; 0 before it was asked for.

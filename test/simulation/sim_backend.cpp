@@ -194,7 +194,9 @@ void SimBackend::take(const Message& message) {
     case frontend::kCopyFail:
       return;  // Left over from a COPY that failed.
     default:
-      if (!skip_to_sync_) on_extended(message);
+      if (skip_to_sync_) return;
+      on_extended(message);
+      if (skip_to_sync_ && !waiting_ && !gone_) answer();  // An error goes out at once.
   }
 }
 

@@ -107,6 +107,8 @@ class SimBackend final : public io::TransportUser {
   void report_changes();
   std::string setting(const std::string& name) const;
   void describe_rows();
+  void end_block(const Statement& statement, std::string_view tag);
+  RecordId take_snapshot();
   void row(const Statement& statement);
   void complete(std::string_view tag);
   void ready();
@@ -146,6 +148,13 @@ class SimBackend final : public io::TransportUser {
   Statement copying_;
 
   Block block_ = Block::none;
+  /// Of the block.
+  struct Characteristics {
+    bool read_only = false;
+    bool repeatable = false;
+  };
+  Characteristics begun_as_;
+  std::optional<RecordId> snapshot_;  ///< Once one was taken; what later ones show when repeatable.
   std::uint32_t written_ = 0;     ///< Tables of the open transaction.
   std::optional<Marker> writer_;  ///< The last unit that wrote in it.
   std::set<Marker> writers_;

@@ -75,6 +75,8 @@ void SimClient::reset_session() {
   listening_.clear();
   sql_prepared_.clear();
   block_server_.clear();
+  read_only_ = repeatable_ = block_used_ = false;
+  block_snapshot_.reset();
   memory_ = {};
   framer_ = Framer(kMessageMax);
   collector_ = Collector();
@@ -154,6 +156,11 @@ void SimClient::send(Unit unit) {
   if (!ready_) return;
   world_.loop.note(concat({unit.marker.text(), " asks: ", unit.what}));
   unit.must = world_.truth.must_see(memory_);
+  // All statements of such a block see what the first one saw.
+  if (repeatable_ && !(unit.reads.empty() && unit.writes.empty())) {
+    if (!std::exchange(block_used_, true)) block_must_ = unit.must;
+    unit.must = block_must_;
+  }
   transport_->send(unit.bytes);
   units_.push_back(std::move(unit));
 }
@@ -308,7 +315,7 @@ bool SimClient::fair(const Unit& unit, std::string_view sqlstate, bool fatal) co
     return true;
   if (sqlstate == "57014" && cancelled_) return true;
   if (sqlstate == "25P02") return status_ == 'E';
-  if (sqlstate == "40001") return unit.rows_seen;  // Rows can't be taken back.
+  if (sqlstate == "40001") return unit.rows_seen || repeatable_;  // Rows can't be taken back.
   // What a standby, a lagging replica or the pooler's own bookkeeping says is never the client's
   // business.
   if (sqlstate == "25006" && world_.roles_move) return true;
@@ -358,14 +365,27 @@ void SimClient::on_row(Unit& unit, Bytes body) {
   last_node_ = fields[3];
   last_snapshot_ = snapshot;
   const bool on_primary = fields[3] == world_.cluster.primary().host();
+  if (repeatable_) {
+    if (block_snapshot_ && *block_snapshot_ != snapshot) {
+      fail(concat({unit.marker.text(), " saw another state in a block that is repeatable"}));
+    }
+    block_snapshot_ = snapshot;
+  }
   if (names(unit.reads)) {
     if (first) ++(on_primary ? world_.truth.reads_on_primary : world_.truth.reads_on_replicas);
     world_.truth.read(unit.marker, memory_, tables, snapshot, unit.must, fields[3], on_primary);
   }
   const std::string server = concat({fields[3], " ", fields[4]});
   if (status_ == 'T') {
-    if (block_server_.empty()) block_server_ = server;
-    if (block_server_ != server)
+    // What runs by itself does so before the block has come to a server, and shows the latest.
+    const bool by_itself = world_.blocks_move && !repeatable_ && block_server_.empty() &&
+                           names(unit.reads) && !server.ends_with(" block");
+    if (block_server_.empty() && !by_itself) block_server_ = server;
+    if (by_itself && !on_primary && first) ++world_.truth.block_reads_moved;
+    if (!by_itself && !on_primary && first) ++world_.truth.blocks_on_replicas;
+    if (!by_itself && !server.ends_with(" block"))
+      fail(concat({unit.marker.text(), ": ran outside of its transaction, on ", server}));
+    if (!by_itself && block_server_ != server)
       fail(concat(
           {unit.marker.text(), ": its transaction went from ", block_server_, " to ", server}));
   }
@@ -391,6 +411,12 @@ void SimClient::on_copy_row(Unit& unit, Bytes body) {
   }
   RecordId snapshot = 0;
   std::from_chars(fields[1].data(), fields[1].data() + fields[1].size(), snapshot);
+  if (repeatable_) {
+    if (block_snapshot_ && *block_snapshot_ != snapshot) {
+      fail(concat({unit.marker.text(), " copied another state in a block that is repeatable"}));
+    }
+    block_snapshot_ = snapshot;
+  }
   world_.truth.read(unit.marker, memory_, unit.reads.front(), snapshot, unit.must, fields[2],
                     fields[2] == world_.cluster.primary().host());
 }
@@ -402,21 +428,36 @@ void SimClient::on_ready(Unit& unit, Bytes body) {
       fail(unit.marker.text() + " was ready before its answer had ended");
   }
   const char status = body.empty() ? '?' : body.front();
-  if (status != 'T' || status_ != 'T') block_server_.clear();
+  const bool chained = unit.chains && !unit.failed;
+  if (status != 'T' || status_ != 'T' || chained) block_server_.clear();
   const bool began = status_ == 'I' && status != 'I';
   if (began) before_block_ = settings_;
+  if (unit.must_fail && !unit.failed)
+    fail(concat({unit.marker.text(), " (", unit.what, ") should have failed"}));
+  if (status == 'I' || began || chained) {
+    block_used_ = false;
+    block_snapshot_.reset();
+    if (!chained) {
+      read_only_ = began && unit.read_only;
+      repeatable_ = began && unit.repeatable;
+    }
+  } else if (unit.rows_seen) {
+    block_used_ = true;
+  }
   const bool was_failed = status_ == 'E';
   if (unit.failed && status_ == 'T' && status != 'E')
     fail(unit.marker.text() + ": an error left its transaction open");
   if (!unit.failed) {
-    const char due = unit.begins ? 'T' : unit.ends || status_ == 'I' ? 'I' : status_;
+    const char due = unit.begins || unit.chains ? 'T' : unit.ends || status_ == 'I' ? 'I' : status_;
     if (status != due)
       fail(concat({unit.marker.text(), " ended with status ", std::string(1, status), ", not ",
                    std::string(1, due)}));
     apply(unit);
   }
   // A block that ended without a commit takes its settings back.
-  if (status_ != 'I' && status == 'I' && (unit.rolls_back || was_failed)) settings_ = before_block_;
+  if (status_ != 'I' && (status == 'I' || chained) && (unit.rolls_back || was_failed))
+    settings_ = before_block_;
+  if (chained) before_block_ = settings_;
   status_ = status;
   last_error_ = unit.failed ? unit.error : std::string();
   world_.truth.acknowledged(unit.marker, memory_);

@@ -39,6 +39,8 @@ struct ClientWorld {
   bool named_statements = true;
   /// Whether anything may break: otherwise every error that a unit does not ask for is a failure.
   bool trouble = false;
+  /// Reads of a block may run by themselves, before it has come to a server.
+  bool blocks_move = false;
   /// The primary may become a standby between two looks of the monitor: a write that hits it then
   /// is refused, without effect.
   bool roles_move = false;
@@ -60,6 +62,9 @@ class SimClient final : public io::TransportUser {
   bool connected() const noexcept { return ready_; }
   bool busy_connecting() const noexcept { return connecting_; }
   bool idle() const noexcept { return ready_ && units_.empty(); }
+  /// The block that is open has read or written something.
+  bool block_used() const noexcept { return block_used_; }
+  bool repeatable() const noexcept { return repeatable_; }
   bool in_transaction() const noexcept { return status_ != 'I'; }
   char status() const noexcept { return status_; }
   std::size_t outstanding() const noexcept { return units_.size(); }
@@ -78,6 +83,7 @@ class SimClient final : public io::TransportUser {
             world_.resets_to_login,
             world_.named_statements,
             in_transaction(),
+            read_only_,
             world_.truth.catalog_warns};
   }
   Dice& dice() noexcept { return dice_; }
@@ -147,7 +153,12 @@ class SimClient final : public io::TransportUser {
   SessionSettings before_block_;
   SessionSettings reported_;
   std::set<std::string> listening_;
-  std::string block_server_;  ///< Node and pid that serve the open block.
+  std::string block_server_;  ///< Node and pid that serve the open block, once it has come to a server.
+  bool read_only_ = false;    ///< The open block is, or repeatable.
+  bool repeatable_ = false;
+  bool block_used_ = false;   ///< Something was read or written in it.
+  std::optional<RecordId> block_snapshot_;  ///< What a repeatable one has seen.
+  Versions block_must_{};                   ///< What its first statement had to see.
   SessionMemory memory_;
   std::string last_error_;
   std::string last_node_;

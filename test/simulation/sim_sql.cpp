@@ -168,6 +168,8 @@ Statement read_statement(std::string_view raw) {
   const std::string verb = to_lower(next_word(rest));
   if (verb.empty()) {
     statement.verb = Verb::empty;
+  } else if (verb == "select" && trimmed(rest).empty()) {
+    statement.verb = Verb::nothing;
   } else if (verb == "select" || verb == "table" || verb == "values") {
     read_select(statement, lower, text);
   } else if (verb == "update" || verb == "insert" || verb == "delete" ||
@@ -188,10 +190,16 @@ Statement read_statement(std::string_view raw) {
     statement.tables = tables_in(lower);
   } else if (verb == "begin" || verb == "start") {
     statement.verb = Verb::begin;
+    statement.read_only = lower.find("read only") != std::string::npos;
+    statement.repeatable = lower.find("repeatable read") != std::string::npos;
   } else if (verb == "commit" || verb == "end") {
     statement.verb = Verb::commit;
+    statement.chain = lower.ends_with("and chain");
   } else if (verb == "rollback" || verb == "abort") {
-    statement.verb = Verb::rollback;
+    statement.verb = lower.starts_with("rollback to") ? Verb::rollback_to : Verb::rollback;
+    statement.chain = lower.ends_with("and chain");
+  } else if (verb == "set" && lower.starts_with("set transaction")) {
+    statement.verb = Verb::set_transaction;
   } else if (verb == "set") {
     read_set(statement, rest);
   } else if (verb == "reset") {

@@ -24,6 +24,9 @@ enum class Verb : std::uint8_t {
   begin,
   commit,
   rollback,
+  rollback_to,      ///< ROLLBACK TO SAVEPOINT of one that nobody made
+  set_transaction,  ///< SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
+  nothing,          ///< SELECT without anything: takes a snapshot
   set,
   reset,
   reset_all,
@@ -50,6 +53,9 @@ struct Statement {
   std::string value;   ///< setting's value, prepared text, payload
   bool local = false;  ///< SET LOCAL
   std::vector<std::pair<std::string, std::string>> configs;  ///< of set_config calls
+  bool read_only = false;   ///< BEGIN READ ONLY
+  bool repeatable = false;  ///< BEGIN ISOLATION LEVEL REPEATABLE READ
+  bool chain = false;       ///< COMMIT AND CHAIN
   bool returning = false;  ///< a write that answers with its marker
   bool missing = false;    ///< names a table that nobody knows
   int rows = 1;

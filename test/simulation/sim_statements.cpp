@@ -67,6 +67,8 @@ void SimBackend::commit(std::optional<Marker> unit) {
   local_before_.clear();
   to_notify_.clear();
   block_ = Block::none;
+  begun_as_ = {};
+  snapshot_.reset();
 }
 
 void SimBackend::rollback() {
@@ -84,6 +86,25 @@ void SimBackend::rollback() {
   local_before_.clear();
   to_notify_.clear();
   block_ = Block::none;
+  begun_as_ = {};
+  snapshot_.reset();
+}
+
+/// The transaction has ended; AND CHAIN begins another one like it.
+void SimBackend::end_block(const Statement& statement, std::string_view tag) {
+  const Characteristics like = begun_as_;
+  tag == "COMMIT" ? commit(statement.marker) : rollback();
+  complete(tag);
+  if (!statement.chain) return;
+  begin_implicit();
+  block_ = Block::open;
+  begun_as_ = like;
+  if (statement.marker) owner_ = statement.marker->client;
+}
+
+RecordId SimBackend::take_snapshot() {
+  if (!snapshot_ || !begun_as_.repeatable) snapshot_ = node_.applied();
+  return *snapshot_;
 }
 
 /// One server per transaction: whatever runs in a block is of the client that opened it.
@@ -97,6 +118,11 @@ void SimBackend::check_owner(const Statement& statement) {
 }
 
 bool SimBackend::refused_here(const Statement& statement, std::string_view command) {
+  if (block_ == Block::open && begun_as_.read_only) {
+    fail("25006", concat({"cannot execute ", command, " in a read-only transaction"}),
+         "PreventCommandIfReadOnly");
+    return true;
+  }
   const bool read_only = defaults_["default_transaction_read_only"] == "on";
   if (node_.is_primary() && !read_only) return false;
   node_.cluster().truth().refused(statement.marker.value_or(Marker{}));
@@ -136,18 +162,26 @@ bool SimBackend::run(const Statement& statement, bool extended) {
       return run_copy(statement, extended);
     case Verb::begin:
       block_ = Block::open;
+      begun_as_ = {.read_only = statement.read_only, .repeatable = statement.repeatable};
       if (statement.marker) owner_ = statement.marker->client;
       complete("BEGIN");
       return true;
-    case Verb::commit: {
-      const bool failed = block_ == Block::failed;
-      failed ? rollback() : commit(statement.marker);
-      complete(failed ? "ROLLBACK" : "COMMIT");
+    case Verb::commit:
+      end_block(statement, block_ == Block::failed ? "ROLLBACK" : "COMMIT");
       return true;
-    }
     case Verb::rollback:
-      rollback();
-      complete("ROLLBACK");
+      end_block(statement, "ROLLBACK");
+      return true;
+    case Verb::rollback_to:
+      return fail("3B001", "savepoint does not exist");
+    case Verb::set_transaction:
+      if (snapshot_) return fail("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
+      begun_as_.repeatable = true;
+      complete("SET");
+      return true;
+    case Verb::nothing:
+      take_snapshot();
+      complete("SELECT 1");
       return true;
     case Verb::set:
     case Verb::reset:
@@ -219,9 +253,10 @@ void SimBackend::describe_rows() { append_row_description(out_, kColumns); }
 
 void SimBackend::row(const Statement& statement) {
   const std::string marker = statement.marker ? statement.marker->text() : "";
-  const std::string snapshot = std::to_string(node_.applied());
+  const std::string snapshot = std::to_string(take_snapshot());
   const std::string tables = std::to_string(statement.tables);
-  const std::string pid = std::to_string(pid_);
+  // A block is told from a statement that runs by itself.
+  const std::string pid = concat({std::to_string(pid_), block_ == Block::open ? " block" : ""});
   const std::string zone = setting("timezone");
   const std::string application = setting("application_name");
   const std::string path = setting("search_path");
@@ -292,6 +327,7 @@ bool SimBackend::run_write(const Statement& statement, bool extended) {
                         statement.marker ? statement.marker->text() : ""}),
                 "parserOpenTable");
   }
+  take_snapshot();
   written_ |= statement.tables;
   if (statement.marker) {
     writer_ = statement.marker;
@@ -389,6 +425,7 @@ bool SimBackend::run_copy(const Statement& statement, bool extended) {
     writer.u16(1);
     writer.u16(0);
     writer.end();
+    take_snapshot();
     copying_ = statement;
     copy_ = extended ? Copy::extended : Copy::simple;
     return true;
@@ -400,7 +437,7 @@ bool SimBackend::run_copy(const Statement& statement, bool extended) {
   writer.u16(0);
   writer.end();
   append_copy_data(out_, concat({statement.marker ? statement.marker->text() : "", "\t",
-                                 std::to_string(node_.applied()), "\t", node_.host(), "\n"}));
+                                 std::to_string(take_snapshot()), "\t", node_.host(), "\n"}));
   append_copy_done(out_);
   complete("COPY 1");
   return true;

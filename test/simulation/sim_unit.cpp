@@ -205,11 +205,50 @@ Unit plan_begin(const PlanContext& with) {
   return unit;
 }
 
+Unit plan_special_begin(const PlanContext& with) {
+  static constexpr const char* kTexts[] = {
+      "BEGIN READ ONLY",
+      "START TRANSACTION READ ONLY",
+      "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY",
+      "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+      "START TRANSACTION READ ONLY, ISOLATION LEVEL REPEATABLE READ, NOT DEFERRABLE",
+      "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY, DEFERRABLE",
+      "BEGIN ISOLATION LEVEL REPEATABLE READ"};
+  const std::string text = kTexts[with.dice.below(7)];
+  Unit unit = new_unit(with, text);
+  unit.begins = true;
+  unit.read_only = text.find("ONLY") != std::string::npos;
+  unit.repeatable = text.find("REPEATABLE") != std::string::npos;
+  if (with.dice.chance(700)) {
+    simple(unit, comment(unit.marker) + text, "CZ");
+  } else {
+    extend(with, unit, text, false, false, 0);
+  }
+  return unit;
+}
+
+Unit plan_set_transaction(const PlanContext& with) {
+  Unit unit = new_unit(with, "set transaction");
+  unit.may_fail = {"25001"};
+  unit.must_fail = true;
+  simple(unit, comment(unit.marker) + "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "CZ");
+  return unit;
+}
+
 Unit plan_end(const PlanContext& with, bool commit) {
-  Unit unit = new_unit(with, commit ? "commit" : "rollback");
+  const bool chain = with.in_transaction && with.dice.chance(100);
+  Unit unit = new_unit(with, concat({commit ? "commit" : "rollback", chain ? " and chain" : ""}));
   unit.ends = true;
   unit.rolls_back = !commit;
-  simple(unit, comment(unit.marker) + (commit ? "COMMIT" : "ROLLBACK"), "CZ");
+  unit.chains = chain;
+  // Its answer is the acknowledgement of all that was written, so it has to be known by its marker.
+  const std::string text =
+      concat({comment(unit.marker), commit ? "COMMIT" : "ROLLBACK", chain ? " AND CHAIN" : ""});
+  if (with.dice.chance(700)) {
+    simple(unit, text, "CZ");
+  } else {
+    extend(with, unit, text, false, false, 0);
+  }
   return unit;
 }
 

@@ -41,6 +41,10 @@ struct Unit {
   bool begins = false;     ///< BEGIN
   bool ends = false;       ///< COMMIT or ROLLBACK
   bool rolls_back = false;
+  bool chains = false;      ///< AND CHAIN: another block begins like it.
+  bool read_only = false;   ///< BEGIN READ ONLY
+  bool repeatable = false;  ///< BEGIN ISOLATION LEVEL REPEATABLE READ
+  bool must_fail = false;
   bool many_rows = false;  ///< Rows may be followed by an error: they can't be taken back.
   std::string prepares;    ///< The name of a protocol-level statement, known once 1 has come.
   std::string listens;
@@ -69,6 +73,7 @@ struct PlanContext {
   bool resets_to_login = true;
   bool named_statements = true;
   bool in_transaction = false;
+  bool read_only = false;  ///< The open block is.
   bool catalog_warns = false;
 };
 
@@ -81,6 +86,10 @@ Unit plan_write_of(const PlanContext& with, std::size_t table);
 Unit plan_hidden_write(const PlanContext& with);
 Unit plan_error(const PlanContext& with);
 Unit plan_begin(const PlanContext& with);
+/// With characteristics, drawn.
+Unit plan_special_begin(const PlanContext& with);
+/// What comes too late, once something was read.
+Unit plan_set_transaction(const PlanContext& with);
 Unit plan_end(const PlanContext& with, bool commit);
 Unit plan_tracked_setting(const PlanContext& with);
 Unit plan_other_setting(const PlanContext& with);

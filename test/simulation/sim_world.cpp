@@ -88,6 +88,8 @@ void SimWorld::configure(const std::map<std::string, std::string>& settings) {
                                      : config::ConsistencyLevel::table;
   clients.session_pooling = setting("pool_mode", "session") == "session";
   const bool split = options_.nodes > 1 && setting("read_split", "on") == "on";
+  clients.blocks_move = split && (setting("transaction_reads", "primary") == "replica" ||
+                                  setting("read_only_transactions", "primary") == "replica");
   clients.tracks_session_state = split || clients.session_pooling;
   clients.resets_to_login = split;
   clients.named_statements =

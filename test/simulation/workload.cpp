@@ -80,26 +80,46 @@ void Workload::send(Actor& actor, Unit unit) {
   }
 }
 
+/// Most blocks read first; some read only.
+bool Workload::reads_only(const Actor& actor) { return actor.steps_left > 0 && dice_.chance(500); }
+
 void Workload::act_in_block(Actor& actor) {
   SimClient& client = *actor.client;
   const PlanContext with = client.plan();
-  if (client.status() == 'E') return send(actor, plan_end(with, dice_.chance(200)));
+  if (client.status() == 'E') {
+    if (finishing_ || dice_.chance(700)) return send(actor, plan_end(with, dice_.chance(200)));
+    Unit late = without_answers_between([&] { return dice_.chance(500) ? plan_read(with) : plan_write(with); });
+    late.must_fail = true;  // 25P02
+    return send(actor, std::move(late));
+  }
   if (actor.steps_left-- <= 0 || finishing_) return send(actor, plan_end(with, dice_.chance(750)));
-  switch (dice_.below(12)) {
+  // A block that only reads is to read, and is told off for the rest.
+  const auto told_off = [&](Unit unit) {
+    if (!with.read_only) return unit;
+    unit.may_fail = {"25006", "57014"};
+    return unit;
+  };
+  const bool reads = with.read_only ? dice_.chance(800) : false;
+  const std::uint64_t what = reads ? 6 : dice_.below(reads_only(actor) ? 7 : 12);
+  switch (what) {
     case 0:
       return send(actor, plan_error(with));
     case 1:
-      return send(actor, plan_tracked_setting(with));
+      if (client.block_used() && dice_.chance(400)) return send(actor, plan_set_transaction(with));
+      return send(actor, told_off(plan_tracked_setting(with)));
     case 2:
-      return send(actor, plan_hidden_write(with));
+      return send(actor, told_off(plan_hidden_write(with)));
     case 3:
-      return send(actor, plan_copy(with));
+      return send(actor, told_off(plan_copy(with)));
     case 4:
     case 5:
     case 6:
       return send(actor, plan_read(with));
-    default:
-      return send(actor, plan_write(with));
+    default: {
+      Unit write = told_off(plan_write(with));
+      write.must_fail = with.read_only;
+      return send(actor, std::move(write));
+    }
   }
 }
 
@@ -142,8 +162,8 @@ void Workload::act_freely(Actor& actor) {
   if (drawn(habits_.writes)) return send(actor, plan_write(with));
   if (drawn(habits_.hidden_writes)) return send(actor, plan_hidden_write(with));
   if (drawn(habits_.transactions)) {
-    actor.steps_left = dice_.between(0, 4);
-    return send(actor, plan_begin(with));
+    actor.steps_left = dice_.between(0, 6);
+    return send(actor, dice_.chance(400) ? plan_special_begin(with) : plan_begin(with));
   }
   if (drawn(habits_.pipelines)) {
     // What the units need to know of each other they don't: none begins a block or prepares under a

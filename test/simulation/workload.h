@@ -54,6 +54,7 @@ class Workload {
 
   void on_rest(Actor& actor);
   void act(Actor& actor);
+  bool reads_only(const Actor& actor);
   void act_in_block(Actor& actor);
   void act_freely(Actor& actor);
   void act_last(Actor& actor);
