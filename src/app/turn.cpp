@@ -209,7 +209,8 @@ void Pooler::Impl::reap() {
   }
   const Time at = now();
   while (!graves_.empty() && graves_.front().until <= at) graves_.pop_front();
-  if (!graves_.empty()) lower(graves_.front().until);
+  // Each turn looks at them: a wake-up of its own for each one that is due would cost as much as a login.
+  if (!graves_.empty()) lower(graves_.back().until);
 }
 
 void Pooler::Impl::finish_if_done() {

@@ -2,8 +2,9 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 
 #include "base/check.h"
@@ -21,10 +22,25 @@ const unsigned char* raw(std::string_view text) noexcept {
 }
 unsigned char* raw(char* at) noexcept { return reinterpret_cast<unsigned char*>(at); }
 
-/// libcrypto refuses these only when it is out of memory or built without them: nobody could log in
-/// then.
+/// Looked up once: OpenSSL 3 takes longer to find an algorithm by its name than to hash a login's few bytes. Never freed, as
+/// libcrypto's own end may come first.
+const EVP_MD* algorithm_named(const char* name) {
+  const EVP_MD* found = EVP_MD_fetch(nullptr, name, nullptr);
+  ENSURE(found != nullptr);  // Built without it: nobody could log in.
+  return found;
+}
+const EVP_MD* sha256_algorithm() {
+  static const EVP_MD* const found = algorithm_named("SHA256");
+  return found;
+}
+const EVP_MD* md5_algorithm() {
+  static const EVP_MD* const found = algorithm_named("MD5");
+  return found;
+}
+
+/// libcrypto refuses these only when it is out of memory.
 void digest(const EVP_MD* algorithm, std::initializer_list<std::string_view> parts, char* out) {
-  const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  thread_local const Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   ++work;
   ENSURE(context && EVP_DigestInit_ex(context.get(), algorithm, nullptr) == 1);
   for (std::string_view part : parts)
@@ -41,17 +57,27 @@ std::uint64_t hash_work() noexcept { return work; }
 
 Key sha256(std::initializer_list<std::string_view> parts) {
   Key out;
-  digest(EVP_sha256(), parts, out.data());
+  digest(sha256_algorithm(), parts, out.data());
   return out;
 }
 
+/// RFC 2104, over the hash that is at hand: libcrypto's own looks everything up anew each time.
 Key hmac_sha256(std::string_view key, std::string_view text) {
-  Key out;
-  unsigned int size = 0;
-  ++work;
-  const unsigned char* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                                   raw(text), text.size(), raw(out.data()), &size);
-  ENSURE(done != nullptr && size == out.size());
+  constexpr std::size_t kBlockBytes = 64;
+  std::array<char, kBlockBytes> inner{};
+  if (key.size() > kBlockBytes) {
+    const Key shorter = sha256({key});
+    std::copy(shorter.begin(), shorter.end(), inner.begin());
+  } else {
+    std::copy(key.begin(), key.end(), inner.begin());
+  }
+  std::array<char, kBlockBytes> outer = inner;
+  for (char& byte : inner) byte = static_cast<char>(byte ^ 0x36);
+  for (char& byte : outer) byte = static_cast<char>(byte ^ 0x5c);
+  const Key of_text = sha256({{inner.data(), inner.size()}, text});
+  const Key out = sha256({{outer.data(), outer.size()}, view(of_text)});
+  OPENSSL_cleanse(inner.data(), inner.size());
+  OPENSSL_cleanse(outer.data(), outer.size());
   return out;
 }
 
@@ -60,13 +86,13 @@ Key pbkdf2_sha256(std::string_view password, std::string_view salt, std::uint32_
   work += iterations;
   ENSURE(PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), raw(salt),
                            static_cast<int>(salt.size()), static_cast<int>(iterations),
-                           EVP_sha256(), static_cast<int>(out.size()), raw(out.data())) == 1);
+                           sha256_algorithm(), static_cast<int>(out.size()), raw(out.data())) == 1);
   return out;
 }
 
 std::string md5_hex(std::string_view first, std::string_view second) {
   std::array<char, 16> sum;
-  digest(EVP_md5(), {first, second}, sum.data());
+  digest(md5_algorithm(), {first, second}, sum.data());
   std::string hex;
   hex.reserve(2 * sum.size());
   for (char c : sum) {

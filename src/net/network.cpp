@@ -26,16 +26,19 @@ namespace {
 class SocketDoor final : public io::Door {
  public:
   SocketDoor(Loop& loop, Fd socket, io::Address peer, std::optional<io::Address> local,
-             std::int64_t uid)
+             std::int64_t uid, bool has_spoken)
       : loop_(loop),
         socket_(std::move(socket)),
         peer_(std::move(peer)),
         local_(std::move(local)),
-        uid_(uid) {}
+        uid_(uid),
+        has_spoken_(has_spoken) {}
 
   std::unique_ptr<io::Transport> admit(io::TransportUser& user) noexcept override {
-    return std::make_unique<SocketTransport>(loop_, user, std::move(socket_), std::move(peer_),
-                                             std::move(local_), uid_);
+    auto transport = std::make_unique<SocketTransport>(loop_, user, std::move(socket_), std::move(peer_),
+                                                       std::move(local_), uid_);
+    if (has_spoken_) transport->expect_bytes();
+    return transport;
   }
 
  private:
@@ -44,19 +47,22 @@ class SocketDoor final : public io::Door {
   io::Address peer_;
   std::optional<io::Address> local_;
   std::int64_t uid_;
+  bool has_spoken_;
 };
 
 /// One listening descriptor with its place in the loop.
 class ListeningSocket {
  public:
+  /// `defers`: the system lets nobody through before his first bytes.
   ListeningSocket(Loop& loop, Log& log, const SocketOptions& accepted, io::Acceptor& acceptor,
-                  Fd socket, io::Address address)
+                  Fd socket, io::Address address, bool defers)
       : loop_(loop),
         log_(log),
         accepted_(accepted),
         acceptor_(acceptor),
         socket_(std::move(socket)),
         address_(std::move(address)),
+        defers_(defers),
         poll_(make_handle<uv_poll_t>(
             this, [&](uv_poll_t* poll) { return uv_poll_init(loop.uv(), poll, socket_.get()); })),
         pause_(make_handle<uv_timer_t>(
@@ -71,6 +77,7 @@ class ListeningSocket {
   /// sockets is this one, so each is tried with a connection of our own.
   bool turn_away() noexcept {
     settle_.reset();
+    defers_ = false;
     const int off = 0;  // Who has been let wait for his first bytes is let in now.
     (void)setsockopt(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &off, sizeof off);
     const std::size_t size = group_size(socket_.get());
@@ -165,7 +172,7 @@ class ListeningSocket {
       apply(accepted_, socket.get());
     }
     acceptor_.on_accepted(std::make_unique<SocketDoor>(loop_, std::move(socket), std::move(peer),
-                                                       std::move(local), uid));
+                                                       std::move(local), uid, defers_));
   }
 
   /// Out of descriptors or memory: the waiting connection stays readable, so without a rest the
@@ -189,6 +196,7 @@ class ListeningSocket {
   io::Acceptor& acceptor_;
   Fd socket_;
   io::Address address_;
+  bool defers_;
   Handle<uv_poll_t> poll_;
   Handle<uv_timer_t> pause_;
   Handle<uv_timer_t> settle_;
@@ -307,7 +315,7 @@ Result<std::unique_ptr<io::Listener>> SocketNetwork::listen(const io::Address& a
   auto listener = std::make_unique<SocketListener>();
   const auto add = [&](Fd socket, io::Address bound) {
     listener->sockets.push_back(std::make_unique<ListeningSocket>(
-        loop_, log_, accepted_, acceptor, std::move(socket), std::move(bound)));
+        loop_, log_, accepted_, acceptor, std::move(socket), std::move(bound), listening_.defer_accept && address.kind == io::Address::Kind::tcp));
   };
   if (address.kind == io::Address::Kind::unix_socket) {
     Result<Fd> socket = open_unix(address);
@@ -367,7 +375,7 @@ std::vector<io::Network::Inherited> SocketNetwork::inherited(io::Acceptor& accep
     if (address.kind == io::Address::Kind::unix_socket) address = passed_unix_address(bound);
     auto listener = std::make_unique<SocketListener>();
     listener->sockets.push_back(std::make_unique<ListeningSocket>(loop_, log_, accepted_, acceptor,
-                                                                  std::move(socket), address));
+                                                                  std::move(socket), address, false));
     listeners.push_back({address.kind, std::move(listener)});
   }
   return listeners;

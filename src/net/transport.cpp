@@ -69,6 +69,11 @@ void SocketTransport::connect(std::vector<SocketAddress> candidates) noexcept {
   try_next_address();
 }
 
+void SocketTransport::expect_bytes() noexcept {
+  bytes_expected_ = true;
+  loop_.notice(*this);
+}
+
 void SocketTransport::fail(Error why) noexcept { end_with_notice(std::move(why)); }
 
 void SocketTransport::try_next_address() noexcept {
@@ -378,6 +383,8 @@ void SocketTransport::deliver() noexcept {
     user_->on_closed(*why_);
     return;
   }
+  if (state_ != SocketState::open) return;
+  if (std::exchange(bytes_expected_, false) && !paused_ && !writing_broken_) read(kReadsMax);
   // Writing broke: read what is left, and end even if the socket claims that nothing happened.
   if (state_ != SocketState::open || !writing_broken_) return;
   read(kLastReadsMax);

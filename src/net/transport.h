@@ -38,6 +38,8 @@ class SocketTransport final : public io::Transport, public LoopUser {
 
   /// Tries the addresses one after another; the first that answers stands. Once, in `resolving`.
   void connect(std::vector<SocketAddress> candidates) noexcept;
+  /// Bytes are there already: they are read before the next turn, without a wait for the loop to say so.
+  void expect_bytes() noexcept;
   /// Ends a transport that never stood: on_closed() follows before the next turn.
   void fail(Error why) noexcept;
 
@@ -99,6 +101,7 @@ class SocketTransport final : public io::Transport, public LoopUser {
   bool reading_dropped_ = false;
   bool congested_ = false;
   bool writing_broken_ = false;
+  bool bytes_expected_ = false;
 
   std::unique_ptr<Block> gathered_;
   std::size_t gathered_bytes_ = 0;
