@@ -90,12 +90,19 @@ Time CatalogLoader::turn(NodeId primary, const io::Address* address, Time now) n
 }
 
 bool CatalogLoader::build(Time now) {
+  // Most of the time nothing has changed: then there is nothing to make, and the classes that were cached hold.
+  if (*answer_ && view_ && builder_->digest() == digest_) {
+    note_unknown_names(*view_);
+    take({}, now);
+    return true;
+  }
   if (*answer_) {
     for (std::size_t work = 0; work < kWorkPerTurn;) {
       const std::size_t done = builder_->step();
       work += done;
       if (done != 0) continue;
       const std::shared_ptr<const routing::CatalogView> before = view_;
+      digest_ = builder_->digest();
       view_ = builder_->take(++snapshots_);
       if (before) note_unknown_names(*before);
       take({}, now);
@@ -153,6 +160,7 @@ void CatalogLoader::take(const Status& read, Time now) {
 void CatalogLoader::choose_catalog() {
   std::shared_ptr<const sql::Catalog> chosen;
   if (certain()) {
+    if (catalog_ == view_) return;
     chosen = view_;
   } else if (view_) {
     if (doubted_ == view_) return;  // In doubt already: the classes cached since then hold.

@@ -54,7 +54,7 @@ class CatalogLoader final : private ProbeUser {
   /// What classification may rely on now: the snapshot, a doubtful one while DDL may be unseen, or
   /// null while none is loaded.
   const std::shared_ptr<const sql::Catalog>& catalog() const noexcept { return catalog_; }
-  /// Changes whenever catalog() does.
+  /// Changes whenever catalog() does; a snapshot that tells what the one before told changes neither.
   std::uint64_t generation() const noexcept { return generation_; }
   bool certain() const noexcept { return view_ && ddl_running_ == 0 && loaded_epoch_ == epoch_; }
 
@@ -97,6 +97,7 @@ class CatalogLoader final : private ProbeUser {
   std::uint64_t generation_ = 0;
   std::uint64_t snapshots_ = 0;
   std::shared_ptr<const routing::CatalogView> view_;
+  routing::CatalogBuilder::Digest digest_;  ///< of the rows that view_ was made of
   std::shared_ptr<const routing::CatalogView>
       doubted_;  ///< What catalog_ wraps while it is in doubt.
   std::shared_ptr<const sql::Catalog> catalog_;

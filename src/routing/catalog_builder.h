@@ -25,6 +25,14 @@ class CatalogBuilder {
 
   /// A function's body is read at once.
   Status add(const CatalogRow& row);
+  /// Of all rows that were added, in whatever order: catalogs that tell the same have the same one.
+  struct Digest {
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+    std::uint64_t rows = 0;
+    bool operator==(const Digest&) const = default;
+  };
+  const Digest& digest() const noexcept { return digest_; }
   /// When all rows were added: does a part of what is left, and says how much that was, in
   /// objects and edges. 0: nothing is left.
   std::size_t step();
@@ -87,7 +95,10 @@ class CatalogBuilder {
   void order_edges();
   void find_hidden();
 
+  void note(const CatalogRow& row) noexcept;
+
   std::shared_ptr<CatalogView> view_;
+  Digest digest_;
   Phase phase_ = Phase::sort_relations;
   std::size_t at_ = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> objects_by_oid_;  ///< looked up only

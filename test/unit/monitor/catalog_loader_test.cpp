@@ -52,8 +52,46 @@ TEST_CASE("the catalog is read again after the refresh time", "[monitor]") {
   CHECK(world.turn(1) == at_ms(60'000));
   CHECK(world.asked() == 0);
   const std::uint64_t before = world.loader.generation();
+  world.prober.nodes["a"].catalog.push_back({"r", "20002", "public", "u", "rp", std::nullopt, std::nullopt});
   world.load(60'000);
   CHECK(world.loader.generation() > before);
+  CHECK(world.loader.view()->relations() == 2);
+}
+
+TEST_CASE("a refresh that finds nothing changed leaves snapshot and classes as they are", "[monitor]") {
+  World world;
+  world.load(0);
+  const auto view = world.loader.view();
+  const std::uint64_t before = world.loader.generation();
+  // In another order, too.
+  std::swap(world.prober.nodes["a"].catalog[0], world.prober.nodes["a"].catalog[1]);
+  world.turn(60'000);
+  CHECK(world.asked() == 1);
+  world.prober.answer_all();
+  world.turn(60'001);
+  CHECK(world.loader.generation() == before);
+  CHECK(world.loader.view() == view);
+  CHECK(world.loader.certain());
+  SECTION("a function's body that is another one does change it") {
+    world.prober.nodes["a"].catalog[0][6] = "SELECT 2";
+    world.load(120'001);
+    CHECK(world.loader.generation() > before);
+  }
+  SECTION("one row twice, and another one not at all, does too") {
+    world.prober.nodes["a"].catalog[1] = world.prober.nodes["a"].catalog[0];
+    world.load(120'001);
+    CHECK(world.loader.generation() > before);
+  }
+  SECTION("after DDL the catalog is no longer in doubt, though it tells the same") {
+    world.loader.ddl_seen();
+    const std::uint64_t doubtful = world.loader.generation();
+    CHECK(doubtful > before);
+    CHECK(world.loader.catalog() != view);
+    world.load(60'500);
+    CHECK(world.loader.certain());
+    CHECK(world.loader.generation() > doubtful);
+    CHECK(world.loader.catalog() == view);
+  }
 }
 
 TEST_CASE(
