@@ -5,6 +5,7 @@
 #include <ctime>
 #include <functional>
 
+#include "sql/body_reader.h"
 #include "sql/split.h"
 #include "sql_test_support.h"
 
@@ -181,5 +182,38 @@ TEST_CASE("a megabyte of what nests or repeats takes time in proportion to its l
     const double large = least_of(kLarge, 1);
     INFO(name << ": " << small << " s and " << large << " s");
     CHECK(large < 40 * small + 0.02);
+  }
+}
+
+TEST_CASE("a body of half a megabyte of anything takes time in proportion to its length") {
+  constexpr std::size_t kSmall = 1 << 15;
+  constexpr std::size_t kLarge = 1 << 19;
+  const std::string pieces[] = {"/*", "(", "()", "[", "'a',", "+1", "1+", "a.", "f(", "f(),", "(SELECT ", "SELECT 1;", "SELECT ", "x := 1;", "x ", "PERFORM 1;",
+                                "BEGIN ", "END;", "END ", "IF a THEN ", "IF ", "ELSIF a THEN ", "ELSE ", "LOOP ", "WHILE a LOOP ", "FOR i IN 1..2 LOOP ",
+                                "FOR ", "CASE ", "CASE WHEN a THEN ", "WHEN a THEN ", "DECLARE ", "DECLARE c CURSOR FOR SELECT 1;", "a int;", "a int := 1;",
+                                "RETURN 1;", "RETURN QUERY SELECT 1;", "EXECUTE a;", "OPEN c;", "<<l>> ", ";", "# ", "INTO a, ", "SELECT 1 INTO a;",
+                                "a[1] := 2;", "a[", "EXCEPTION WHEN a THEN ", "UNION ALL SELECT 1 ", "INSERT INTO t VALUES (1);", "WITH a AS (", "NULL;"};
+  const auto least_of = [](const std::string& text, bool plpgsql, int tries) {
+    double least = 1e9;
+    for (int i = 0; i < tries; ++i) {
+      BodyReader reader;
+      Body body;
+      const double began = processor_time();
+      plpgsql ? reader.read_plpgsql(text, body) : reader.read_sql(text, body);
+      least = std::min(least, processor_time() - began);
+    }
+    return least;
+  };
+  for (const std::string& piece : pieces) {
+    for (const bool plpgsql : {false, true}) {
+      for (const std::string before : {"", "BEGIN ", "BEGIN x := ", "DECLARE "}) {
+        if (!plpgsql && !before.empty()) continue;
+        const double small = least_of(before + repeated(piece, kSmall), plpgsql, 3);
+        const double large = least_of(before + repeated(piece, kLarge), plpgsql, 1);
+        INFO((plpgsql ? "PL/pgSQL " : "SQL ") << before << piece << ": " << small << " s and " << large << " s");
+        // Sixteen times as much; quadratic work would take 256 times.
+        CHECK(large < 40 * small + 0.02);
+      }
+    }
   }
 }
