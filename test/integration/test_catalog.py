@@ -219,6 +219,103 @@ def test_the_console_tells_dependencies_and_the_way_to_a_reason(weir):
     assert row["tables_written_deep"] == "public.log"
 
 
+RULES_SCHEMA = """
+CREATE EXTENSION IF NOT EXISTS file_fdw;
+CREATE SERVER files FOREIGN DATA WRAPPER file_fdw;
+CREATE FOREIGN TABLE elsewhere (line text) SERVER files OPTIONS (filename '/etc/hostname');
+CREATE FUNCTION jot(int) RETURNS int LANGUAGE sql AS $$ INSERT INTO log (what) VALUES ('jot') RETURNING 1 $$;
+CREATE VIEW jotting AS SELECT jot(1) AS n;
+CREATE VIEW over_jotting AS SELECT n FROM jotting;
+CREATE VIEW over_unlogged AS SELECT 1 AS one;
+CREATE FUNCTION jot_op(text, text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM jot(1); RETURN true; END $$;
+CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = jot_op);
+CREATE TYPE tag AS (v text);
+CREATE FUNCTION to_tag(text) RETURNS tag LANGUAGE plpgsql AS $$ BEGIN PERFORM jot(1); RETURN ROW($1)::tag; END $$;
+CREATE CAST (text AS tag) WITH FUNCTION to_tag(text);
+CREATE FUNCTION jot_step(int, int) RETURNS int LANGUAGE sql AS 'SELECT jot($2)';
+CREATE AGGREGATE jot_all(int) (SFUNC = jot_step, STYPE = int);
+CREATE TABLE watched_table (id int);
+ALTER TABLE watched_table ENABLE ROW LEVEL SECURITY;
+CREATE POLICY watch ON watched_table USING (jot(id) > 0);
+CREATE UNLOGGED TABLE fast (id int);
+CREATE OR REPLACE VIEW over_unlogged AS SELECT count(*)::int AS one FROM fast;
+CREATE FUNCTION touched(quiet) RETURNS int LANGUAGE sql AS 'SELECT jot(1)';
+CREATE FUNCTION report_total() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM quiet); END $$;
+CREATE SCHEMA other;
+CREATE FUNCTION other.looks() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1';
+"""
+
+# statement, target, reason, the way to it, tables read and written in the end
+RULES = [
+    ("SELECT * FROM over_jotting", "primary", "primary_function", "view over_jotting → view jotting → function jot, VOLATILE", {"over_jotting", "jotting"}, {"log"}),
+    ("SELECT 'a'::text === 'b' FROM quiet", "primary", "primary_function", "operator === → function jot_op, VOLATILE", {"quiet"}, {"log"}),
+    ("SELECT 'a'::text::tag", "primary", "primary_function", "type tag → function to_tag, VOLATILE", set(), {"log"}),
+    ("SELECT jot_all(id) FROM quiet", "primary", "primary_function", "function jot_all → function jot_step → function jot → table log, written", {"quiet"}, {"log"}),
+    ("SELECT * FROM watched_table", "primary", "primary_function", "table watched_table → function jot, VOLATILE", {"watched_table"}, {"log"}),
+    ("SELECT q.touched FROM quiet q", "primary", "primary_function", "function touched, VOLATILE", {"quiet"}, {"log"}),
+    ("SELECT * FROM fast", "primary", "unlogged", "table fast, unlogged", {"fast"}, set()),
+    ("SELECT * FROM over_unlogged", "primary", "unlogged", "view over_unlogged → table fast, unlogged", {"over_unlogged", "fast"}, set()),
+    ("SELECT * FROM elsewhere", "primary", "unlogged", "foreign table elsewhere, foreign", {"elsewhere"}, set()),
+    ("DELETE FROM child", "primary", "write", "", set(), {"child", "log"}),
+    ("INSERT INTO with_default DEFAULT VALUES", "primary", "write", "", set(), {"with_default", "log"}),
+    ("INSERT INTO with_domain VALUES (1)", "primary", "write", "", set(), {"with_domain", "log"}),
+    ("SELECT pg_backend_pid() FROM quiet", "primary", "primary_function", "", {"quiet"}, set()),
+    ("SELECT * FROM pg_stat_activity", "primary", "server_view", "", set(), set()),
+    ("SELECT * FROM quiet FOR UPDATE", "primary", "write", "", {"quiet"}, set()),
+    ("BEGIN", "primary", "transaction_control", "", set(), set()),
+    ("SET ROLE app", "primary", "session_state", "", set(), set()),
+    ("SELECT 'open", "primary", "unparsed", "", {"*"}, {"*"}),
+    ("/* pgweir: primary */ SELECT 1", "primary", "hint", "", set(), set()),
+    ("SELECT count(*) FROM simple s JOIN tree USING (id)", "replica", "read", "", {"simple", "parent", "tree", "tree_1", "tree_2", "tree_2a"}, set()),
+]
+
+
+@pytest.fixture(scope="module")
+def rules(cluster, schema):
+    cluster.primary.execute(RULES_SCHEMA, schema)
+    cluster.primary.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC", schema)
+    cluster.wait_caught_up()
+    return schema
+
+
+def test_classify_and_the_console_explain_each_kind_of_rule(cluster, rules):
+    answers = classify(cluster, rules, "--jsonl", stdin="".join(json.dumps({"sql": item[0]}) + "\n" for item in RULES))
+    found = [(answer["sql"], answer["route"], answer["reason"], answer["because"], bare(answer["tables_read_deep"]), bare(answer["tables_written_deep"]))
+             for answer in answers]
+    assert found == RULES
+    with poolers.for_cluster(cluster, rules, settings="catalog_refresh = 3600\nread_consistency = eventual") as pooler:
+        wait_for("the catalog is loaded", lambda: pooler.console("EXPLAIN ROUTE SELECT * FROM simple")[0]["tables_read_deep"] != "*")
+        for sql, target, reason, because, read, written in RULES:
+            [row] = pooler.console(f"EXPLAIN ROUTE {sql}")
+            names = lambda text: bare(text.split(", ")) - {""}  # noqa: E731
+            assert (sql, row["target"], row["reason"], row["because"], names(row["tables_read_deep"]), names(row["tables_written_deep"])) == \
+                (sql, target, reason, because, read, written)
+
+
+def test_functions_are_allowed_on_replicas_and_kept_from_them_by_name_and_pattern_for_each_database(cluster, rules):
+    calls = {"volatile": "SELECT report_total()", "stable": "SELECT other.looks()", "below a view": "SELECT * FROM over_jotting",
+             "built in": "SELECT pg_backend_pid()", "harmless": "SELECT upper('x')"}
+    line = f"host=127.0.0.1 port={cluster.primary.port} replica_host={cluster.replica_hosts} dbname={rules}"
+    lines = (f"patterns = {line} replica_functions='report_*,jot' primary_functions=other.*\n"
+             f"both = {line} replica_functions=report_total primary_functions='report_*,upper'\n")
+    with poolers.for_cluster(cluster, rules, settings="catalog_refresh = 3600\nread_consistency = eventual\nreplica_functions = public.report_total",
+                             more_databases=lines) as pooler:
+        for name in ("patterns", "both"):
+            pooler.rows("SELECT 1", name)
+
+        def targets(database: str) -> set[str]:
+            return {what for what, sql in calls.items()
+                    if next(row for row in pooler.console(f"EXPLAIN ROUTE {sql}") if row["database"] == database)["target"] == "replica"}
+        wait_for("the catalogs are loaded", lambda: all(
+            row["target"] == "replica" and row["tables_read_deep"] != "*" for row in pooler.console("EXPLAIN ROUTE SELECT * FROM simple")))
+        assert targets("t") == {"volatile", "stable", "harmless"}
+        assert targets("patterns") == {"volatile", "below a view", "harmless"}
+        assert targets("both") == {"stable"}
+        # They run there, too.
+        assert pooler.value("SELECT report_total()", "patterns") == cluster.primary.value("SELECT count(*) FROM quiet", rules)
+        assert any(row["database"] == "patterns" and row["target"] == "replica" for row in pooler.console("SHOW ROUTING"))
+
+
 def test_a_write_is_seen_through_triggers_cascades_and_views_and_other_tables_stay_on_replicas(cluster, schema, weir):
     with weir.connect() as client, weir.connect() as reader, client.cursor() as write, reader.cursor() as read:
         client.autocommit = reader.autocommit = True
