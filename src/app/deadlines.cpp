@@ -50,6 +50,7 @@ void Pooler::Impl::deadlines() {
     return roll_statistics();
   }
   for (PoolEntry* pool : every_pool()) pool_deadlines(*pool);
+  cancel_unfinished();
   login_deadlines();
   client_deadlines();
   roll_statistics();
@@ -132,6 +133,15 @@ void Pooler::Impl::tell_waiters(PoolEntry& pool) {
       client.session.tell(
           "No server connection available in postgres backend, client being queued");
     }
+  }
+}
+
+void Pooler::Impl::cancel_unfinished() {
+  while (Server* server = unfinished_.front()) {
+    const Time due = server->unfinished_since + kUnfinishedTime;
+    if (due > now()) return lower(due);
+    unfinished_.remove(*server);
+    if (!send_cancel(*server, {})) close_server(*server, Error("57014", "what it works on concerns nobody any more"));
   }
 }
 

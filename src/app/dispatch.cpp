@@ -81,7 +81,9 @@ void Pooler::Impl::bind(Client& client, Server& server, const routing::Route& ro
   count(client, route);
   if (route.target == sql::Target::replica && settings_->replica_read_timeout > Duration{})
     lower(now() + settings_->replica_read_timeout);
-  client.session.bind(server.session, route);
+  const Cluster* cluster = client.pool_entry->database.cluster;
+  const routing::NodeView* node = route.check.value != 0 && cluster ? cluster->view()->find(server.node.id) : nullptr;
+  client.session.bind(server.session, route, node && node->several ? cluster->view()->timeline : 0);
 }
 
 void Pooler::Impl::dispatch(Client& client) {
@@ -277,7 +279,7 @@ bool Pooler::Impl::give_to_waiter(Server& server) {
     auto& client = static_cast<Client&>(*waiter);
     if (client.route.target == sql::Target::replica && cluster && cluster->view() &&
         !routing::still_allowed(server.node.id, client.session.facts(*cluster->view()),
-                                *cluster->view(), client.session.policy())) {
+                                *cluster->view(), client.session.policy(), client.route.check)) {
       // It has waited while others wrote: this node may not answer any more.
       client.route = route_of(client);
       unsigned preferred = 0;

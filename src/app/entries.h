@@ -136,6 +136,8 @@ struct Server : pool::ServerSeat {
   Node& node;
   session::ServerSession session;
   ListHook<Server> released_hook;  ///< idle since this turn: hand it out
+  ListHook<Server> unfinished_hook;  ///< works on what nobody wants any more
+  Time unfinished_since{};
   ListHook<Server> departed_hook;  ///< gone since this turn
   std::uint32_t cancels = 0;       ///< cancel requests for it that are still under way
   bool ever_idle = false;          ///< the login is done

@@ -103,6 +103,7 @@ class Pooler::Impl final : public session::Hub,
   void cancel(session::ClientSession& asker, const session::CancelKey& key) noexcept override;
   void server_idle(session::ServerSession& session) noexcept override;
   void server_resetting(session::ServerSession& session) noexcept override;
+  void server_unfinished(session::ServerSession& session) noexcept override;
   void server_gone(session::ServerSession& session, const Error& error) noexcept override;
   void server_identified(session::ServerSession& session, std::string_view system_id,
                          std::string_view started_at) noexcept override;
@@ -124,6 +125,8 @@ class Pooler::Impl final : public session::Hub,
   /// How long a handshake may take that is under way when the port is given up; long enough for one
   /// packet that has to be sent again.
   static constexpr Duration kHandshakeTime = std::chrono::milliseconds(1500);
+  /// How long a server may work on what nobody wants any more before it is cancelled.
+  static constexpr Duration kUnfinishedTime = std::chrono::milliseconds(20);
   /// Of one turn; what is left is done in the next one.
   static constexpr int kRoundsMax = 8;
   /// Databases that `*` made and nobody has come in to, which are asked about users at the same time.
@@ -290,6 +293,7 @@ class Pooler::Impl final : public session::Hub,
   void deadlines();
   void pool_deadlines(PoolEntry& pool);
   void tell_waiters(PoolEntry& pool);
+  void cancel_unfinished();
   void login_deadlines();
   bool clients_have_deadlines() const noexcept;
   void client_deadlines();
@@ -370,6 +374,7 @@ class Pooler::Impl final : public session::Hub,
   List<Client, &Client::gone_hook> gone_clients_;
   Answered answered_;  ///< what was asked for their login is known
   List<Server, &Server::released_hook> released_;
+  List<Server, &Server::unfinished_hook> unfinished_;  ///< the oldest first
   List<Server, &Server::departed_hook> departed_;
   /// What was closed, until its last words have gone out.
   struct Grave {

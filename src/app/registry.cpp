@@ -385,6 +385,7 @@ routing::Policy Pooler::Impl::policy_of(const DatabaseEntry& database, const con
   const config::Database& line = database.line;
   routing::Policy policy;
   policy.level = level_kept(config::read_consistency(all, line, user));
+  policy.lsn_check = config::lsn_check(all, line);
   policy.max_replica_lag = config::max_replica_lag(all, line);
   policy.replica_wait = config::replica_wait(all, line);
   policy.pin_window = config::pin_window(all, line);

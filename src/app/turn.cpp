@@ -307,11 +307,21 @@ void Pooler::Impl::cancel(session::ClientSession& asker, const session::CancelKe
 
 void Pooler::Impl::server_idle(session::ServerSession& session) noexcept {
   Server& server = entry(session);
+  if (List<Server, &Server::unfinished_hook>::linked(server)) unfinished_.remove(server);
   if (!List<Server, &Server::released_hook>::linked(server)) released_.push_back(server);
 }
 
 void Pooler::Impl::server_resetting(session::ServerSession& session) noexcept {
   place_to_be_asked(entry(session));
+}
+
+/// What it works on is a read that nobody wants any more. Most are done in no time; one that is not is cancelled.
+void Pooler::Impl::server_unfinished(session::ServerSession& session) noexcept {
+  Server& server = entry(session);
+  if (server.gone) return;
+  server.unfinished_since = now();
+  if (!List<Server, &Server::unfinished_hook>::linked(server)) unfinished_.push_back(server);
+  lower(now() + kUnfinishedTime);
 }
 
 void Pooler::Impl::server_gone(session::ServerSession& session, const Error& error) noexcept {
@@ -320,6 +330,7 @@ void Pooler::Impl::server_gone(session::ServerSession& session, const Error& err
   server.gone = true;
   server.why_gone = error;
   if (List<Server, &Server::released_hook>::linked(server)) released_.remove(server);
+  if (List<Server, &Server::unfinished_hook>::linked(server)) unfinished_.remove(server);
   lookup_lost(server);
   if (server.subpool && server.seat_place() == pool::Place::active) --server.node.outstanding;
   server.pool.seats.closed(server);

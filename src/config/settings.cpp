@@ -101,6 +101,9 @@ bool is_split(const Settings& all, const Database& database, const User* user) n
          first_set(of(user, &User::read_split), database.read_split, all.read_split) ==
              ReadSplit::on;
 }
+LsnCheck lsn_check(const Settings& all, const Database& database) noexcept {
+  return database.lsn_check.value_or(all.lsn_check);
+}
 BlockReads read_only_transactions(const Settings& all, const Database& database, const User* user) noexcept {
   return first_set(of(user, &User::read_only_transactions), database.read_only_transactions, all.read_only_transactions);
 }

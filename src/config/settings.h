@@ -38,6 +38,8 @@ enum class ConsistencyLevel : std::uint8_t {
   primary
 };
 enum class ReadSplit : std::uint8_t { on, off };
+/// How it is known that a replica is far enough.
+enum class LsnCheck : std::uint8_t { cached, inline_ };
 /// Where the reads of transaction blocks may run.
 enum class BlockReads : std::uint8_t { primary, replica };
 /// What happens to a client whose session state can't be moved between servers.
@@ -58,6 +60,7 @@ std::string_view to_string(PoolMode mode) noexcept;
 std::string_view to_string(ConsistencyLevel level) noexcept;
 std::string_view to_string(ReadSplit split) noexcept;
 std::string_view to_string(BlockReads where) noexcept;
+std::string_view to_string(LsnCheck how) noexcept;
 std::string_view to_string(OnSessionState what) noexcept;
 std::string_view to_string(AuthType type) noexcept;
 std::string_view to_string(TlsMode mode) noexcept;
@@ -138,6 +141,7 @@ struct Database {
   std::string application_name;
   std::optional<ConsistencyLevel> read_consistency;
   std::optional<ReadSplit> read_split;
+  std::optional<LsnCheck> lsn_check;
   std::optional<BlockReads> read_only_transactions;
   std::optional<BlockReads> transaction_reads;
   std::optional<Duration> max_replica_lag;
@@ -259,6 +263,7 @@ struct Settings {
   Duration query_wait_timeout{};
   ConsistencyLevel read_consistency{};
   ReadSplit read_split{};
+  LsnCheck lsn_check{};
   BlockReads read_only_transactions{};
   BlockReads transaction_reads{};
   std::string replica_functions;
@@ -351,6 +356,7 @@ ConsistencyLevel read_consistency(const Settings& all, const Database& database,
                                   const User* user) noexcept;
 /// Whether reads of this (database, user) may go to replicas at all.
 bool is_split(const Settings& all, const Database& database, const User* user) noexcept;
+LsnCheck lsn_check(const Settings& all, const Database& database) noexcept;
 BlockReads read_only_transactions(const Settings& all, const Database& database, const User* user) noexcept;
 BlockReads transaction_reads(const Settings& all, const Database& database, const User* user) noexcept;
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept;

@@ -32,6 +32,7 @@ constexpr Word<ConsistencyLevel> kConsistencyLevels[] = {
     {"pin", ConsistencyLevel::pin}};
 constexpr Word<ReadSplit> kReadSplits[] = {
     {"on", ReadSplit::on}, {"off", ReadSplit::off}, {"observe", ReadSplit::off, kNotYet}};
+constexpr Word<LsnCheck> kLsnChecks[] = {{"cached", LsnCheck::cached}, {"inline", LsnCheck::inline_}};
 constexpr Word<BlockReads> kBlockReads[] = {{"primary", BlockReads::primary}, {"replica", BlockReads::replica}};
 constexpr Word<OnSessionState> kOnSessionStates[] = {
     {"pin", OnSessionState::pin}, {"ignore", OnSessionState::ignore}, {"error", OnSessionState::pin, kNotYet}};
@@ -145,6 +146,7 @@ std::string_view to_string(ConsistencyLevel level) noexcept {
   return word_of(level, kConsistencyLevels);
 }
 std::string_view to_string(ReadSplit split) noexcept { return word_of(split, kReadSplits); }
+std::string_view to_string(LsnCheck how) noexcept { return word_of(how, kLsnChecks); }
 std::string_view to_string(BlockReads where) noexcept { return word_of(where, kBlockReads); }
 std::string_view to_string(OnSessionState what) noexcept { return word_of(what, kOnSessionStates); }
 std::string_view to_string(AuthType type) noexcept { return word_of(type, kAuthTypes); }
@@ -232,6 +234,10 @@ Result<ConsistencyLevel> parse_value(std::string_view text, const Limits&) {
 template <>
 Result<ReadSplit> parse_value(std::string_view text, const Limits&) {
   return parse_word(text, kReadSplits);
+}
+template <>
+Result<LsnCheck> parse_value(std::string_view text, const Limits&) {
+  return parse_word(text, kLsnChecks);
 }
 template <>
 Result<BlockReads> parse_value(std::string_view text, const Limits&) {

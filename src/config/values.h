@@ -43,6 +43,8 @@ Result<ConsistencyLevel> parse_value(std::string_view text, const Limits& limits
 template <>
 Result<ReadSplit> parse_value(std::string_view text, const Limits& limits);
 template <>
+Result<LsnCheck> parse_value(std::string_view text, const Limits& limits);
+template <>
 Result<BlockReads> parse_value(std::string_view text, const Limits& limits);
 template <>
 Result<OnSessionState> parse_value(std::string_view text, const Limits& limits);

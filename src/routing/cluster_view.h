@@ -29,6 +29,14 @@ inline constexpr std::string_view kIdentityQuery =
     "pg_stat_get_bgwriter_stat_reset_time())) "
     "FROM pg_control_system()";
 
+/// Whether the instance that a server belongs to has replayed enough: (where it is, NULL when it is
+/// no standby; its timeline, which the control file may tell late, and never early).
+inline constexpr std::string_view kPositionQuery =
+    "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() END";
+inline constexpr std::string_view kPositionOfSeveralQuery =
+    "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() END, timeline_id "
+    "FROM pg_control_checkpoint()";
+
 /// Tells instances apart as `started_at` does, in a number. 0 is none.
 inline std::uint64_t instance_of(std::string_view started_at) noexcept {
   return started_at.empty() ? 0 : std::hash<std::string_view>{}(started_at) | 1U;

@@ -75,6 +75,7 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
 std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy) noexcept {
   if (!policy.split) return Reason::not_split;
   if (unit.healed) return Reason::healed;
+  if (unit.behind) return Reason::token_ahead;
   if (unit.pinned) return Reason::pinned;
   if (unit.in_transaction) return Reason::in_transaction;
   if (unit.cause != sql::Cause::none) return reason_of(unit.cause);
@@ -124,6 +125,23 @@ Stage stage_of(const NodeView& node, const Demand& demand, const Policy& policy)
   return Stage::allowed;
 }
 
+/// What the node itself would have to confirm so that it may answer, its cached position being too
+/// old or worth nothing; nullopt: it may not whatever it says. Of an answer that is thrown away
+/// nobody learns that it was a refusal, so what may be one waits.
+std::optional<tokens::Lsn> worth_asking(const NodeView& node, const UnitFacts& unit,
+                                        const Demand& demand, const Policy& policy) noexcept {
+  if (!unit.certain && !unit.proven) return std::nullopt;
+  if (policy.lsn_check != config::LsnCheck::inline_ || !fit(node)) return std::nullopt;
+  if (demand.only_replica && (node.several || demand.only_replica != node.id)) return std::nullopt;
+  if (demand.session.pending != 0 || demand.tables.pending != 0) return std::nullopt;
+  if (within_window(node, demand, policy)) return std::nullopt;
+  if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag))
+    return std::nullopt;
+  const bool seen_there = !node.several && demand.seen_on == node.id;
+  return std::max({demand.session.lsn, demand.tables.lsn,
+                   seen_there ? demand.seen_elsewhere : demand.seen});
+}
+
 Reason reason_of(Stage furthest, ConsistencyLevel level) noexcept {
   switch (furthest) {
     case Stage::unfit:
@@ -171,7 +189,10 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   const Demand demand = demand_of(unit, policy);
   Stage furthest = Stage::unfit;
   std::array<Candidate, kReplicasMax> candidates;
+  std::array<Candidate, kReplicasMax> to_ask;
   std::size_t count = 0;
+  std::size_t to_ask_count = 0;
+  tokens::Lsn check;
   bool may_wait = false;
   for (const NodeView& node : cluster.nodes) {
     if (load.failing(node.id) || node.id == unit.avoid) continue;
@@ -179,10 +200,22 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
     furthest = std::max(furthest, stage);
     // One that is known to be further behind than a read would wait is not waited for.
     const bool by_position = stage == Stage::session_behind || (stage == Stage::tables_behind && !within_window(node, demand, policy));
-    may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && !node.several && node.lag <= policy.replica_wait);
-    if (stage != Stage::allowed || count == kReplicasMax) continue;
-    candidates[count++] = {node.id, load.outstanding(node.id),
-                           static_cast<std::uint32_t>(node.weight)};
+    const bool position_counts = !node.several || policy.lsn_check == config::LsnCheck::inline_;
+    may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && position_counts && node.lag <= policy.replica_wait);
+    const Candidate candidate{node.id, load.outstanding(node.id), static_cast<std::uint32_t>(node.weight)};
+    if (stage == Stage::allowed) {
+      if (count < kReplicasMax) candidates[count++] = candidate;
+    } else if (by_position && to_ask_count < kReplicasMax) {
+      if (const std::optional<tokens::Lsn> lsn = worth_asking(node, unit, demand, policy)) {
+        check = std::max(check, *lsn);
+        to_ask[to_ask_count++] = candidate;
+      }
+    }
+  }
+  if (count > 0) check = {};
+  if (count == 0 && to_ask_count > 0) {
+    candidates = to_ask;
+    count = to_ask_count;
   }
   if (count == 0) {
     const bool somebody_could = furthest != Stage::unfit;
@@ -202,16 +235,21 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   Route route;
   route.target = sql::Target::replica;
   route.reason = Reason::read;
+  route.check = check;
   route.replica_count = static_cast<std::uint32_t>(count);
   for (std::size_t i = 0; i < count; ++i) route.replicas[i] = candidates[i].id;
   return route;
 }
 
 bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster,
-                   const Policy& policy) noexcept {
+                   const Policy& policy, tokens::Lsn check) noexcept {
   if (reason_of_unit(unit, policy)) return false;
   const NodeView* view = cluster.find(node);
-  return view != nullptr && stage_of(*view, demand_of(unit, policy), policy) == Stage::allowed;
+  if (view == nullptr) return false;
+  const Demand demand = demand_of(unit, policy);
+  if (stage_of(*view, demand, policy) == Stage::allowed) return true;
+  const std::optional<tokens::Lsn> asked = worth_asking(*view, unit, demand, policy);
+  return asked && check.value != 0 && *asked <= check;
 }
 
 }  // namespace pgweir::routing

@@ -24,10 +24,12 @@ struct UnitFacts {
   sql::Cause cause = sql::Cause::unparsed;
   sql::Hint hint = sql::Hint::none;
   bool certain = false;
+  bool proven = false;  ///< What is not certain has been run by a standby before.
   std::uint32_t statements = 1;
   bool learned =
       false;  ///< A standby refused a statement of this shape before, and the primary ran it.
   bool healed = false;  ///< A standby refused it just now: it runs again on the primary.
+  bool behind = false;  ///< A replica that was asked together with it was not far enough: so does it.
   // The session.
   bool pinned = false;
   bool in_transaction = false;
@@ -55,6 +57,7 @@ struct UnitFacts {
 
 struct Policy {
   config::ConsistencyLevel level = config::ConsistencyLevel::table;
+  config::LsnCheck lsn_check = config::LsnCheck::cached;
   Duration max_replica_lag{};
   /// How long a read may wait for a replica to get far enough; zero: not at all.
   Duration replica_wait{};
@@ -83,6 +86,8 @@ struct Route {
   /// The reason is a consistency need that a capture would help: somebody waits to read what is
   /// pending.
   bool wants_capture = false;
+  /// Not 0: the replicas are to be asked together with the unit whether they have replayed this.
+  tokens::Lsn check;
   /// A replica is likely to be far enough within replica_wait.
   bool may_wait = false;
 };
@@ -91,8 +96,8 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
              const Load& load) noexcept;
 
 /// Whether `node`, as the cluster is now, may still answer what it was chosen for (asked again at
-/// dispatch).
+/// dispatch), when it is asked for `check` together with the unit.
 bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluster,
-                   const Policy& policy) noexcept;
+                   const Policy& policy, tokens::Lsn check) noexcept;
 
 }  // namespace pgweir::routing

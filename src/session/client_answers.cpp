@@ -123,6 +123,8 @@ bool ClientSession::on_unasked_error(ServerSession& server) {
   // A server that is about to be given back was lost to the pool, not to this client.
   if (&server == server_ && on_its_way_back()) return false;
   if (&server == server_ && may_lose_block()) return false;
+  // The one kept at home, while another one's answer is passed on: the client may have half a message of that.
+  if (server_ && &server != server_) return false;
   unit_failed_ = true;
   return true;
 }
@@ -302,6 +304,7 @@ void ClientSession::on_settings_refused(ServerSession& server, const Error& erro
     discarding_ = true;
     held_.clear();
     server.swallow_rest();
+    if (unit_open_) send_own_sync(server);
     if (server.owes_nothing()) on_rest_swallowed(server);
     return;
   }
@@ -313,6 +316,19 @@ void ClientSession::on_settings_refused(ServerSession& server, const Error& erro
     return hub_.wants_turn(*this);
   }
   close(Error(error.sqlstate(), concat({"invalid server parameter: ", error.text()})));
+}
+
+void ClientSession::on_position(ServerSession& server, std::optional<tokens::Lsn> replayed, Bytes timeline) {
+  if (&server != server_ || !on_replica_ || !holding_ || discarding_) return;
+  const bool there = replayed && *replayed >= check_ && (check_timeline_ == 0 || timeline == std::to_string(check_timeline_));
+  if (there) return;
+  // Its answer to the unit is nobody's; the primary is asked at once.
+  behind_ = discarding_ = true;
+  held_.clear();
+  server.swallow_rest();
+  if (unit_open_) send_own_sync(server);
+  run_again_ = true;
+  hub_.wants_turn(*this);
 }
 
 /// A replica's answer was taken back, or the replica was lost: the unit waits for a server anew.
@@ -330,7 +346,7 @@ void ClientSession::run_again() {
   // What the unit does to names it will do again.
   for (; !renamed_.empty(); renamed_.pop_back()) restore_statement(renamed_.back().first, std::move(renamed_.back().second));
   enter(ClientEvent::run_again);
-  if (server) server->unbind(ServerSession::Leave::clean);
+  if (server) server->unbind_unfinished();
   hub_.wants_server(*this);
 }
 

@@ -91,6 +91,7 @@ void ClientSession::begin_unit() {
   unit_->clear();
   examined_ = 0;
   lost_replica_ = {};
+  behind_ = false;
   reruns_ = 0;
 }
 

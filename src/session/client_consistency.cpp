@@ -18,6 +18,8 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   facts.pinned = pin_ != Pin::none;
   facts.in_transaction = server_in_transaction() || (block_open() && !block_reads_);
   facts.healed = !healed_from_.empty();
+  facts.behind = behind_;
+  facts.proven = !facts.certain && pool_->policy.lsn_check == config::LsnCheck::inline_ && unit_->is_proven(database.proven_reads);
   facts.avoid = lost_replica_;
   const std::string* isolation = settings_->find("default_transaction_isolation");
   facts.serializable = isolation && equals_ignoring_case(*isolation, "serializable");
@@ -46,11 +48,15 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
     if (!node) {
       if (!causality.read_is_covered()) see_latest(causality);
       causality.last_replica = {};
-    } else if (!node->several && causality.last_instance != node->instance) {
+    } else if (node->several) {
+      // Which of its instances it was, and what that has shown, the next capture covers.
+      if (!causality.read_is_covered()) see_latest(causality);
+      causality.last_replica = {};
+    } else if (causality.last_instance != node->instance) {
       // Nobody can tell any more what it had shown, and it may show less now.
       if (!causality.read_is_covered()) see_latest(causality);
       causality.last_replica = {};
-    } else if (node->observed_at > causality.last_read_at && !node->several) {
+    } else if (node->observed_at > causality.last_read_at) {
       causality.seen = std::max({causality.seen, node->replayed, node->received});
       causality.last_read_at = Time::max();
     } else if (causality.last_read_at != Time::max()) {

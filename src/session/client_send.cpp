@@ -76,8 +76,9 @@ void ClientSession::restore_statement(std::string_view name, StatementRef statem
   }
 }
 
-void ClientSession::bind(ServerSession& server, const routing::Route& route) {
+void ClientSession::bind(ServerSession& server, const routing::Route& route, std::uint32_t timeline) {
   server.bind(*this);
+  check_timeline_ = timeline;
   begin_on(server, route);
 }
 
@@ -99,6 +100,7 @@ void ClientSession::begin_on(ServerSession& server, const routing::Route& route)
   enter(ClientEvent::server_bound);
   server_ = &server;
   on_replica_ = route.target == sql::Target::replica;
+  check_ = on_replica_ ? route.check : tokens::Lsn{};
   last_node_ = server.node();
   last_target_ = route.target;
   last_reason_ = pinned() && !counted_ ? routing::Reason::pinned : route.reason;
@@ -114,6 +116,7 @@ void ClientSession::begin_on(ServerSession& server, const routing::Route& route)
 
 /// Or on their way, on a replica.
 void ClientSession::settings_brought() {
+  if (check_.value != 0) server_->ask_position(check_timeline_ != 0);
   if (block_open() && (!on_replica_ || whole_block())) {
     open_block(*server_);
     if (!on_replica_) return;

@@ -56,7 +56,8 @@ class ClientSession final : public io::TransportUser {
   /// State waiting, split databases: what the router needs to know of the unit, as of now.
   const routing::UnitFacts& facts(const routing::ClusterView& cluster);
   /// State waiting: the unit may run on `server`, which is idle and past its checks.
-  void bind(ServerSession& server, const routing::Route& route);
+  /// `timeline` is the one that its instance must be on; 0 where the monitor watches that.
+  void bind(ServerSession& server, const routing::Route& route, std::uint32_t timeline = 0);
   /// Session pooling and pins: the unit is for the server that the client already holds.
   bool holds_server_for(sql::Target target) const noexcept;
   /// State waiting, unit for the server held: go on with it.
@@ -144,6 +145,8 @@ class ClientSession final : public io::TransportUser {
   void on_rest_swallowed(ServerSession& server);
   void on_settings_brought(ServerSession& server);
   void on_settings_refused(ServerSession& server, const Error& error);
+  /// What a replica says that the unit was sent to together with that question.
+  void on_position(ServerSession& server, std::optional<tokens::Lsn> replayed, Bytes timeline);
   void on_block_opened(ServerSession& server, const Error* problem);
   void on_server_drained(ServerSession& server);
   void on_server_lost(ServerSession& server, const Error& why);
@@ -350,6 +353,7 @@ class ClientSession final : public io::TransportUser {
   char status_ = 'I';                 ///< as the last ReadyForQuery of a primary said
   bool holding_ = false;
   bool discarding_ = false;
+  bool behind_ = false;               ///< a replica that was asked was not far enough for the unit
   bool block_reads_ = false;          ///< the unit is a read that a block whose BEGIN is held back may have done on a replica
   bool on_replica_ = false;           ///< server_ is a replica's
   bool proxy_header_due_ = false;     ///< what a proxy says of the client comes before his own words
@@ -444,6 +448,8 @@ class ClientSession final : public io::TransportUser {
   sql::TableSet reads_;               ///< of what is in flight on the primary
   std::optional<sql::Shape> doubted_;  ///< in the open transaction; all zero for several shapes
   std::string healed_from_;           ///< SQLSTATE with which a replica refused the unit: it is the primary's now
+  tokens::Lsn check_;                 ///< what the replica is asked for together with the unit; 0: nothing
+  std::uint32_t check_timeline_ = 0;  ///< what its timeline must be then; 0: any
   NodeId lost_replica_;               ///< it broke off while working on this unit
 
   std::unique_ptr<auth::ClientLogin> login_;

@@ -189,6 +189,8 @@ class Hub {
   virtual void server_idle(ServerSession& server) noexcept = 0;
   /// Its client has left it, and it is being reset; server_idle() or server_gone() follows.
   virtual void server_resetting(ServerSession& server) noexcept = 0;
+  /// Its client has left it while it works: server_idle() follows when it is done.
+  virtual void server_unfinished(ServerSession& server) noexcept = 0;
   /// Gone, whatever the reason; its client, if it had one, has been told. `error` has the node's SQLSTATE when it sent one.
   virtual void server_gone(ServerSession& server, const Error& error) noexcept = 0;
   /// The answer to ServerSession::look_up(), or the server's error. server_idle() follows.

@@ -150,7 +150,7 @@ bool ServerSession::on_message(char type, Bytes message) {
   if (type == kDataRow || type == kCopyData) {
     if (owed_.empty()) return lose_protocol("rows that nobody asked for"), false;
     if (owed_.front().errand == Errand::look_up) take_row(body);
-    if (owed_.front().errand == Errand::identify) {
+    if (owed_.front().errand == Errand::identify || owed_.front().errand == Errand::position) {
       protocol::Reader fields(body);
       for (int left = fields.i16(); left > 0 && !fields.failed(); --left) {
         const std::int32_t size = fields.i32();
@@ -308,7 +308,11 @@ bool ServerSession::on_ready(char status) {
     if (state_ != ServerState::closed && client_ && owed_.empty()) client_->on_rest_swallowed(*this);
     return false;
   }
-  if (!client_) return false;
+  if (!client_) {
+    // Its client has gone on elsewhere: unbind_unfinished().
+    if (state_ == ServerState::active && owed_.empty()) doubtful_ ? close(Error("08006", "a statement that was prepared there is gone")) : finish();
+    return false;
+  }
   if (!forward) {
     if (owed_.empty()) client_->on_rest_swallowed(*this);
     return false;

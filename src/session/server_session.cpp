@@ -156,6 +156,13 @@ void ServerSession::errand_done(Errand errand) {
         client_->on_block_opened(*this, problem ? &*problem : nullptr);
       }
       return;
+    case Errand::position: {
+      const Bytes lsn = !errand_error_ && !errand_row_.empty() ? Bytes(errand_row_.front()) : Bytes();
+      const Bytes timeline = errand_row_.size() > 1 ? Bytes(errand_row_[1]) : Bytes();
+      errand_error_.reset();
+      if (client_) client_->on_position(*this, tokens::parse_lsn(lsn), timeline);
+      return;
+    }
     case Errand::look_up: {
       hub_.looked_up(*this, errand_error_ ? &*errand_error_ : nullptr, std::exchange(lookup_rows_, {}));
       enter(ServerEvent::answered);
@@ -236,15 +243,7 @@ void ServerSession::unbind(Leave how) {
   }
   if (doubtful_) return close(Error("08006", "a statement that was prepared there is gone"));
   pause(false);
-  // A replica's transaction that is to begin anew elsewhere.
-  if (how == Leave::clean && transaction_ != 'I') {
-    enter(ServerEvent::dirty);
-    return run_errand(Errand::reset, "ROLLBACK");
-  }
-  if (how == Leave::clean) {
-    enter(ServerEvent::unbound);
-    return became_idle();
-  }
+  if (how == Leave::clean) return finish();
   enter(ServerEvent::dirty);
   const std::string& own = hub_.settings().server_reset_query;
   const bool session_pooling = pool_.mode == config::PoolMode::session;
@@ -256,6 +255,24 @@ void ServerSession::unbind(Leave how) {
   const bool everything = own.empty() || (pool_.policy.split && !session_pooling);
   hub_.server_resetting(*this);
   run_errand(Errand::reset, everything ? std::string_view("DISCARD ALL") : std::string_view(own));
+}
+
+void ServerSession::unbind_unfinished() {
+  client_ = nullptr;
+  if (state_ == ServerState::closed) return;
+  pause(false);
+  if (owes_nothing()) return unbind(Leave::clean);
+  hub_.server_unfinished(*this);
+}
+
+/// Nothing is owed, and nothing is left behind but perhaps a transaction that is to begin anew elsewhere.
+void ServerSession::finish() {
+  if (transaction_ != 'I') {
+    enter(ServerEvent::dirty);
+    return run_errand(Errand::reset, "ROLLBACK");
+  }
+  enter(ServerEvent::unbound);
+  became_idle();
 }
 
 void ServerSession::close(const Error& why) {

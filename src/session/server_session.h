@@ -71,6 +71,8 @@ class ServerSession final : public io::TransportUser {
   enum class Leave : std::uint8_t { clean, dirty, broken };
   /// Ends the binding; server_idle() or server_gone() follows.
   void unbind(Leave how);
+  /// Ends it while answers are owed that concern nobody: server_idle() follows when they have come.
+  void unbind_unfinished();
 
   ServerState state() const noexcept { return state_; }
   ServerId id() const noexcept { return id_; }
@@ -114,6 +116,8 @@ class ServerSession final : public io::TransportUser {
   void note_settings(SharedSettings now) { settings_ = std::move(now); }
   /// Opens the client's transaction here, ahead of what it sends next; `sql` is what brings it where the client stands.
   void open_block(Bytes sql) { run_errand(Errand::open_block, sql); }
+  /// Asks how far its instance has replayed, ahead of what the client sends next: ClientSession::on_position().
+  void ask_position(bool of_several) { run_errand(Errand::position, of_several ? routing::kPositionOfSeveralQuery : routing::kPositionQuery); }
   /// As the last ReadyForQuery said, whoever it was for.
   char transaction() const noexcept { return transaction_; }
   const SharedSettings& settings() const noexcept { return settings_; }
@@ -154,6 +158,7 @@ class ServerSession final : public io::TransportUser {
   void errand_done(Errand errand);
   void take_row(Bytes body);
   void became_idle();
+  void finish();
 
   void relay(Bytes bytes);
 

@@ -1,5 +1,7 @@
 #include "session/unit.h"
 
+#include <algorithm>
+
 namespace pgweir::session {
 
 void Unit::clear() noexcept {
@@ -38,6 +40,10 @@ void Unit::learn(Misroutes& learned, Bytes sqlstate, Time now) const {
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     learned.add(classes_[i]->shape, i < texts_.size() ? texts_[i] : std::string(), std::string(sqlstate), now);
   }
+}
+
+bool Unit::is_proven(const ShapeSet& proven) const {
+  return std::all_of(classes_.begin(), classes_.end(), [&](const auto& meaning) { return meaning->certain || proven.contains(meaning->shape); });
 }
 
 void Unit::learn_uncertain(ShapeSet& proven) const {

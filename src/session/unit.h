@@ -59,6 +59,8 @@ class Unit {
   void learn(Misroutes& learned, Bytes sqlstate, Time now) const;
   /// A standby ran it all: adds the shapes that could have been refused.
   void learn_uncertain(ShapeSet& proven) const;
+  /// A standby has run all in it that could have been refused.
+  bool is_proven(const ShapeSet& proven) const;
   /// It is that one shape, and nothing else.
   bool is(const sql::Shape& shape) const noexcept { return classes_.size() == 1 && classes_.front()->shape == shape; }
 

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 /// Settings whose rows say what is worth drawing, and which leave every promise in force.
 constexpr const char* kDrawn[] = {
     "catalog_refresh",    "classify_cache_size", "default_pool_size", "max_prepared_statements",
-    "read_only_transactions", "transaction_reads",
+    "lsn_check",          "read_only_transactions", "transaction_reads",
     "max_replica_lag",    "max_unit_buffer",     "min_pool_size",     "monitor_interval",
     "pool_mode",          "query_wait_notify",   "read_consistency",  "read_split",
     "replica_pool_size",  "replica_wait",        "reserve_pool_size", "reserve_pool_timeout",
@@ -164,6 +164,7 @@ RunResult run_seed(const RunOptions& options) {
                             " primary=", std::to_string(world.truth.reads_on_primary),
                             " moved=", std::to_string(world.truth.block_reads_moved),
                             " whole=", std::to_string(world.truth.blocks_on_replicas),
+                            " asked=", std::to_string(world.truth.positions_asked),
                             " refused=", std::to_string(world.truth.writes_refused_by_standby),
                             " cancels=", std::to_string(world.truth.cancels_hit),
                             " kept=", std::to_string(world.network.kept_max()),

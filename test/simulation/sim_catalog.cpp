@@ -59,7 +59,13 @@ std::optional<Rows> system_answer(SimNode& node, std::string_view sql) {
   if (asks("system_identifier") && asks("pg_postmaster_start_time")) {
     return Rows{{SimCluster::kSystemId, asks("concat(") ? identity(node) : node.started_at()}};
   }
-  if (asks("pg_last_wal_replay_lsn")) return Rows{{tokens::to_string(node.replay_lsn())}};
+  if (asks("pg_last_wal_replay_lsn")) {
+    ++node.cluster().truth().positions_asked;
+    const Cell position =
+        node.is_primary() ? std::nullopt : Cell(tokens::to_string(node.replay_lsn()));
+    if (!asks("timeline_id")) return Rows{{position}};
+    return Rows{{position, std::to_string(node.timeline())}};
+  }
   if (sql == "SELECT 1") return Rows{{"1"}};
   return std::nullopt;
 }

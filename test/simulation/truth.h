@@ -97,6 +97,7 @@ class Truth {
   // What the run did, for tests of the simulator itself.
   std::uint64_t reads_on_replicas = 0;
   std::uint64_t reads_on_primary = 0;
+  std::uint64_t positions_asked = 0;       ///< Together with a read.
   std::uint64_t block_reads_moved = 0;     ///< Of READ COMMITTED blocks, run by themselves on a replica.
   std::uint64_t blocks_on_replicas = 0;    ///< Reads of repeatable blocks there.
   std::uint64_t writes_refused_by_standby = 0;

@@ -190,6 +190,71 @@ TEST_CASE("a read may wait for a replica that is not known to be further behind 
   CHECK(world.reason() == Reason::read);
 }
 
+TEST_CASE("with lsn_check inline a replica is asked together with a read that its cached position does not allow", "[routing]") {
+  World world;
+  world.unit.tables = {.lsn = Lsn{901}};
+  CHECK(world.route().check == Lsn{});
+  world.policy.lsn_check = config::LsnCheck::inline_;
+  Route route = world.route();
+  REQUIRE(route.replica_count == 2);
+  CHECK(route.check == Lsn{901});
+  CHECK(still_allowed(kFirst, world.unit, world.cluster, world.policy, Lsn{901}));
+  CHECK_FALSE(still_allowed(kFirst, world.unit, world.cluster, world.policy, Lsn{900}));
+  CHECK_FALSE(still_allowed(kFirst, world.unit, world.cluster, world.policy, {}));
+  // Who is known to be far enough need not be asked.
+  world.unit.tables = {.lsn = Lsn{850}};
+  route = world.route();
+  REQUIRE(route.replica_count == 1);
+  CHECK(route.replicas[0] == kFirst);
+  CHECK(route.check == Lsn{});
+}
+
+TEST_CASE("nobody is asked together with a read where the answer would not help", "[routing]") {
+  World world;
+  world.policy.lsn_check = config::LsnCheck::inline_;
+  world.unit.tables = {.lsn = Lsn{901}};
+  REQUIRE(world.reason() == Reason::read);
+  SECTION("nobody knows yet what for") {
+    world.unit.tables = {.lsn = {}, .pending = 3};
+    CHECK(world.reason() == Reason::table_written);
+  }
+  SECTION("it was asked, and was behind") {
+    world.unit.behind = true;
+    CHECK(world.reason() == Reason::token_ahead);
+  }
+  SECTION("it lags too much") {
+    world.cluster.nodes[1].lag = world.cluster.nodes[2].lag = std::chrono::seconds{11};
+    CHECK(world.reason() == Reason::table_written);
+  }
+  SECTION("the read may be refused, which nobody would hear of") {
+    world.unit.certain = false;
+    CHECK(world.reason() == Reason::table_written);
+    world.unit.proven = true;
+    CHECK(world.reason() == Reason::read);
+  }
+  SECTION("only one of them may show what was seen before") {
+    world.unit.only_replica = kSecond;
+    const Route route = world.route();
+    REQUIRE(route.replica_count == 1);
+    CHECK(route.replicas[0] == kSecond);
+    CHECK(route.check == Lsn{901});
+  }
+}
+
+TEST_CASE("an address that hides several instances answers what must be fresh only when it is asked", "[routing]") {
+  World world;
+  world.unit.tables = {.lsn = Lsn{700}};
+  world.cluster.nodes[1].several = true;
+  world.cluster.nodes[2].eligible = false;
+  CHECK(world.reason() == Reason::table_written);
+  world.policy.lsn_check = config::LsnCheck::inline_;
+  const Route route = world.route();
+  REQUIRE(route.replica_count == 1);
+  CHECK(route.check == Lsn{700});
+  world.unit.tables = {};
+  CHECK(world.route().check == Lsn{});
+}
+
 TEST_CASE("what reads have shown binds every replica but the one that was read last", "[routing]") {
   World world;
   world.unit.seen = Lsn{950};  // It has received so much, and replayed less.
@@ -325,14 +390,14 @@ TEST_CASE("pitfall 16: what was chosen is judged again by the cluster as it is a
           "[routing]") {
   World world;
   world.unit.tables = {.lsn = Lsn{850}};
-  CHECK(still_allowed(kFirst, world.unit, world.cluster, world.policy));
-  CHECK_FALSE(still_allowed(kSecond, world.unit, world.cluster, world.policy));
-  CHECK_FALSE(still_allowed(kPrimary, world.unit, world.cluster, world.policy));
-  CHECK_FALSE(still_allowed(NodeId{99}, world.unit, world.cluster, world.policy));
+  CHECK(still_allowed(kFirst, world.unit, world.cluster, world.policy, {}));
+  CHECK_FALSE(still_allowed(kSecond, world.unit, world.cluster, world.policy, {}));
+  CHECK_FALSE(still_allowed(kPrimary, world.unit, world.cluster, world.policy, {}));
+  CHECK_FALSE(still_allowed(NodeId{99}, world.unit, world.cluster, world.policy, {}));
   world.cluster.nodes[1].eligible = false;
-  CHECK_FALSE(still_allowed(kFirst, world.unit, world.cluster, world.policy));
+  CHECK_FALSE(still_allowed(kFirst, world.unit, world.cluster, world.policy, {}));
   world.policy.split = false;
-  CHECK_FALSE(still_allowed(kSecond, world.unit, world.cluster, world.policy));
+  CHECK_FALSE(still_allowed(kSecond, world.unit, world.cluster, world.policy, {}));
 }
 
 }  // namespace

@@ -63,3 +63,19 @@ TEST_CASE("a shape that a standby refused is the primary's from then on", "[sess
   unit.join(read, true);
   CHECK(unit.known_primary());
 }
+
+TEST_CASE("a unit is proven when a standby has run all in it that is not certain", "[session]") {
+  Unit unit;
+  session::ShapeSet proven;
+  const auto plain = meaning(sql::Cause::none);
+  const auto doubtful = meaning(sql::Cause::none);
+  doubtful->certain = false;
+  doubtful->shape = {.high = 1, .low = 2};
+  unit.clear();
+  unit.join(plain, false);
+  CHECK(unit.is_proven(proven));
+  unit.join(doubtful, false);
+  CHECK_FALSE(unit.is_proven(proven));
+  proven.add(doubtful->shape);
+  CHECK(unit.is_proven(proven));
+}
