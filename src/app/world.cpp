@@ -421,7 +421,7 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     row.tables_read = joined(meaning->tables_read);
     row.tables_written = joined(meaning->tables_written);
     row.functions = joined(meaning->functions);
-    if (meaning->cause != sql::Cause::none) row.because = std::move(trace.chain);
+    if (meaning->cause != sql::Cause::none) row.because = std::move(trace.because);
     row.read_deep = joined(meaning->reads.all, trace.reads);
     row.written_deep = joined(meaning->writes.all, trace.writes);
     rows.push_back(std::move(row));

@@ -49,7 +49,8 @@ bool listed(const std::vector<std::string>& rules, Bytes schema, Bytes name) noe
 struct Trace {
   std::vector<RelationName> reads;
   std::vector<RelationName> writes;
-  std::string chain;  ///< "view v → function f, VOLATILE": what led to the cause
+  std::string chain;  ///< "view v → function f, VOLATILE": what in the catalog led to the last question's cause
+  std::string because;  ///< what decided that a statement is not for a replica: such a chain, or what its text says
 };
 
 /// What using something implies, through all that it stands on. Questions add to it.

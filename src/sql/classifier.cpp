@@ -21,6 +21,7 @@ constexpr std::size_t kKeptShapeBytesMax = 1 << 16;  ///< The same: above it a t
 /// A class that names more than this is not worth its place in the cache.
 constexpr std::size_t kCachedNamesMax = 256;
 constexpr std::size_t kCachedStatementsMax = 32;
+constexpr Bytes kNotUnderstood = "not understood";
 
 bool is_ascii(Bytes text) noexcept {
   return std::all_of(text.begin(), text.end(),
@@ -177,13 +178,16 @@ std::shared_ptr<const StatementClass> Classifier::explain(Bytes text, Dialect di
                                                           Trace& trace) {
   Impl& impl = *impl_;
   const std::optional<Bytes> read = impl.readable(text, dialect);
-  if (!read) return unparsed();
-  text = *read;
-  const std::optional<Shape> shape = impl.shape_of(text, dialect);
-  if (!shape) return unparsed();
+  if (read) text = *read;
+  const std::optional<Shape> shape = read ? impl.shape_of(text, dialect) : std::nullopt;
+  if (!shape) {
+    trace.because = kNotUnderstood;
+    return unparsed();
+  }
   impl.rules.trace = &trace;
   std::shared_ptr<StatementClass> judged = impl.judge(text, dialect);
   impl.rules.trace = nullptr;
+  if (trace.because.empty() && judged->cause == Cause::unparsed) trace.because = kNotUnderstood;
   judged->shape = *shape;
   return judged;
 }

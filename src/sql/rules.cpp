@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "sql/builtins.h"
 #include "sql/statement_reader.h"
 
@@ -43,7 +44,85 @@ SessionStep step_of(Bytes name, FunctionClass kind) noexcept {
   return SessionStep::none;
 }
 
+/// Why a built-in function is the primary's, for people.
+std::string_view words_of(FunctionClass kind) noexcept {
+  switch (kind) {
+    case FunctionClass::backup:
+    case FunctionClass::server_action:
+    case FunctionClass::server_file_write:
+    case FunctionClass::index_maintenance:
+      return "acts on the server that is asked";
+    case FunctionClass::catalog_write:
+    case FunctionClass::large_object_write:
+    case FunctionClass::replication:
+    case FunctionClass::notify:
+      return "writes";
+    case FunctionClass::sequence:
+      return "uses a sequence";
+    case FunctionClass::dynamic_sql:
+      return "runs what a text says";
+    case FunctionClass::cursor:
+    case FunctionClass::large_object_descriptor:
+    case FunctionClass::session_lock:
+    case FunctionClass::session_read:
+    case FunctionClass::session_state:
+    case FunctionClass::snapshot:
+    case FunctionClass::xact_lock:
+      return "belongs to the session's server";
+    case FunctionClass::server_specific:
+      return "describes the server that is asked";
+    case FunctionClass::xid_assign:
+      return "needs a transaction number, which no standby gives";
+    case FunctionClass::internal:
+    case FunctionClass::wal:
+    case FunctionClass::safe:
+    case FunctionClass::safe_approximate:
+    case FunctionClass::safe_nondeterministic:
+      return "is the primary's";
+  }
+  return {};
+}
+
+std::string text_of(const RelationName& name) {
+  return name.schema.empty() ? name.name : concat({name.schema, ".", name.name});
+}
+std::string text_of(const FunctionName& name) {
+  return name.schema.empty() ? name.name : concat({name.schema, ".", name.name});
+}
+
+/// What the text of a statement says about it without its names, for people.
+std::string words_of(Bytes text, Tokens tokens, const Statement& statement, const Findings& found) {
+  std::string word = to_lower(text_of(text, tokens.front()).substr(0, 32));
+  for (char& c : word) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  switch (statement.cause) {
+    case Cause::write:
+      if (!found.writes.empty()) return concat({"writes ", text_of(found.writes.front())});
+      if (found.select_into) return "SELECT INTO makes a table";
+      if (found.locks_rows) return "locks rows: FOR UPDATE, FOR SHARE and their like";
+      return word;
+    case Cause::server_view:
+      return concat({word, " describes the server that is asked"});
+    case Cause::transaction_control:
+    case Cause::session_state:
+      return word;
+    case Cause::unparsed:
+      return "not understood";
+    case Cause::none:
+    case Cause::primary_function:
+    case Cause::unlogged:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
+
+/// As Judged::add_cause(), with what is said of it should it decide.
+template <class Words>
+void Rules::object(Judged& judged, Cause cause, Words&& words) const {
+  if (trace != nullptr && weight(cause) > weight(judged.statement.cause)) judged.because = words();
+  judged.add_cause(cause);
+}
 
 void Judged::add_cause(Cause cause) noexcept {
   if (weight(cause) > weight(statement.cause)) statement.cause = cause;
@@ -64,9 +143,12 @@ void Rules::judge(Bytes text, Tokens tokens, Findings& found, Judged& judged) {
     statement.may_commit = true;
     judged.reads.all = judged.writes.all = true;
   }
+  if (trace != nullptr && statement.cause != Cause::none) judged.because = words_of(text, tokens, statement, found);
   resolve(found, judged, reading == Reading::runs ? Runs::yes : Runs::no);
   if (statement.kind == Kind::read && weight(statement.cause) >= weight(Cause::write))
     statement.kind = Kind::write;
+  // The first statement that is not for a replica decides.
+  if (trace != nullptr && trace->because.empty()) trace->because = std::move(judged.because);
 }
 
 void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
@@ -74,7 +156,7 @@ void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
   judged.certain = !found.broken;
   if (found.pg_temp) {
     statement.pg_temp = true;
-    judged.add_cause(Cause::unlogged);
+    object(judged, Cause::unlogged, [] { return std::string("pg_temp is the session's"); });
   }
   if (found.reads_all) judged.reads.all = true;
   const Uses reading = found.copies_relation ? use::kRead | use::kCopyOut : use::kRead;
@@ -96,7 +178,8 @@ void Rules::resolve(Findings& found, Judged& judged, Runs runs) const {
     judged.may_hide_write = true;
     judged.certain = false;
     if (catalog != nullptr) {
-      judged.add_cause(Cause::primary_function);
+      object(judged, Cause::primary_function,
+             [] { return std::string("an operator or type that is not built in, where casts that nobody names may write"); });
       if (runs == Runs::yes) judged.writes.all = true;
     }
   }
@@ -106,12 +189,14 @@ Effects Rules::effects() const {
   Effects effects;
   effects.rules = &functions;
   effects.trace = trace;
+  if (trace != nullptr) trace->chain.clear();
   return effects;
 }
 
 void Judged::add(const Effects& effects, Runs runs) {
   reads.join(effects.reads);
   if (runs == Runs::yes) writes.join(effects.writes);
+  if (effects.trace != nullptr && weight(effects.cause) > weight(statement.cause)) because = effects.trace->chain;
   add_cause(effects.cause);
   certain = certain && effects.certain;
   uses_code = uses_code || effects.uses_code;
@@ -122,7 +207,7 @@ void Rules::resolve_read(const RelationName& name, Uses uses, Judged& judged, Ru
     case CatalogRelation::replicated:
       return add_key(judged.reads, kCatalogTable);
     case CatalogRelation::server_view:
-      return judged.add_cause(Cause::server_view);
+      return object(judged, Cause::server_view, [&] { return concat({"view ", text_of(name), ", describes the server that is asked"}); });
     case CatalogRelation::none:
       break;
   }
@@ -136,12 +221,13 @@ void Rules::resolve_read(const RelationName& name, Uses uses, Judged& judged, Ru
     judged.may_hide_write = true;
     // COPY takes tables only. Whether it is one the text does not say, and the refusal is the
     // primary's to give.
-    if (copies) judged.add_cause(Cause::unparsed);
+    if (copies) object(judged, Cause::unparsed, [&] { return concat({text_of(name), " may be a view, which COPY refuses"}); });
     return;
   }
   Effects found = effects();
   if (catalog->relation(name.schema, name.name, uses, found)) return judged.add(found, runs);
-  judged.add_cause(Cause::unparsed);  // New, or temporary: the primary knows.
+  // New, or temporary: the primary knows.
+  object(judged, Cause::unparsed, [&] { return concat({text_of(name), " is not in the catalog"}); });
   judged.reads.all = true;
   judged.certain = false;
   judged.unknown_name = true;
@@ -181,7 +267,8 @@ bool Rules::resolve_call(const Call& call, Judged& judged, Runs runs) const {
   const bool allowed = listed(functions.replica, function.schema, function.name) &&
                        !listed(functions.primary, function.schema, function.name);
   if (allowed) return true;
-  judged.add_cause(Cause::primary_function);
+  object(judged, Cause::primary_function,
+         [&] { return concat({"function ", text_of(function), catalog == nullptr ? " is not built in" : " is not in the catalog"}); });
   judged.certain = false;
   judged.may_hide_write = true;
   if (runs == Runs::yes) judged.writes.all = true;
@@ -193,9 +280,9 @@ void Rules::resolve_builtin(const FunctionName& function, Judged& judged, Runs r
   if (runs == Runs::yes) add_step(judged.statement, step_of(function.name, builtin.kind));
   const bool allowed = listed(functions.replica, function.schema, function.name);
   if (listed(functions.primary, function.schema, function.name))
-    judged.add_cause(Cause::primary_function);
+    object(judged, Cause::primary_function, [&] { return concat({"function ", text_of(function), ", in primary_functions"}); });
   if (!builtin.replica && !allowed) {
-    judged.add_cause(Cause::primary_function);
+    object(judged, Cause::primary_function, [&] { return concat({"function ", text_of(function), ", ", words_of(builtin.kind)}); });
     if (writes_unseen(builtin.kind)) {
       judged.reads.all = true;
       if (runs == Runs::yes) judged.writes.all = true;

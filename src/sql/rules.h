@@ -23,6 +23,7 @@ struct Judged {
   bool uses_code = false;
   bool depends_on_literal = false;
   bool unknown_name = false;
+  std::string because;  ///< the rule that led to the cause, for a Trace
 
   /// The weightier cause stays.
   void add_cause(Cause cause) noexcept;
@@ -49,6 +50,8 @@ class Rules {
   void resolve_builtin(const FunctionName& function, Judged& judged, Runs runs) const;
   void resolve_unnamed(const Findings& found, Judged& judged, Runs runs) const;
   Effects effects() const;
+  template <class Words>
+  void object(Judged& judged, Cause cause, Words&& words) const;
 
   QueryWalker walker_;
 };

@@ -152,7 +152,7 @@ class Classify {
   void print(std::string_view sql) {
     sql::Trace trace;
     const auto statement = classifier_.explain(sql, options_.dialect, trace);
-    out_ << classification_json(sql, *statement, has_catalog_ ? &trace : nullptr) << '\n';
+    out_ << classification_json(sql, *statement, trace, has_catalog_ ? Catalog::known : Catalog::unknown) << '\n';
   }
 
   const Options& options_;
@@ -171,7 +171,7 @@ int fail(std::ostream& err, std::string_view text, int code) {
 }  // namespace
 
 std::string classification_json(std::string_view sql, const sql::StatementClass& statement,
-                                const sql::Trace* trace) {
+                                const sql::Trace& trace, Catalog catalog) {
   using sql::Hint;
   using sql::Target;
   const bool by_hint = statement.hint == Hint::primary && statement.target == Target::replica;
@@ -187,12 +187,12 @@ std::string classification_json(std::string_view sql, const sql::StatementClass&
   append_names(out, "tables_read", statement.tables_read);
   append_names(out, "tables_written", statement.tables_written);
   append_names(out, "functions", statement.functions);
-  if (trace != nullptr) {
-    append_tables(out, "tables_read_deep", statement.reads.all, trace->reads);
-    append_tables(out, "tables_written_deep", statement.writes.all, trace->writes);
-    out += ",\"because\":";
-    append_json_string(out, statement.cause == sql::Cause::none ? std::string() : trace->chain);
+  if (catalog == Catalog::known) {
+    append_tables(out, "tables_read_deep", statement.reads.all, trace.reads);
+    append_tables(out, "tables_written_deep", statement.writes.all, trace.writes);
   }
+  out += ",\"because\":";
+  append_json_string(out, statement.cause == sql::Cause::none ? std::string() : trace.because);
   out += '}';
   return out;
 }

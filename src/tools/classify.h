@@ -31,10 +31,11 @@ int classify_main(std::span<const std::string_view> args, std::istream& in, std:
 
 /// One line of the output, without its end:
 /// {"sql":…,"route":…,"reason":…,"class":…,"shape":…,"tables_read":[…],
-/// "tables_written":[…],"functions":[…]}, and, with a trace, what the catalog adds: what is read
-/// and written through views, triggers and the like, and how it came to the reason. The route is
-/// what the text asks for: a hint is followed, levels and lag are not known here.
-std::string classification_json(std::string_view sql, const sql::StatementClass& statement,
-                                const sql::Trace* trace = nullptr);
+/// "tables_written":[…],"functions":[…],"because":…}: the last is the rule that led to the reason, empty where none
+/// objects. With a catalog, also what is read and written in the end, through views, triggers and the like. The route
+/// is what the text asks for: a hint is followed, levels and lag are not known here.
+enum class Catalog : std::uint8_t { unknown, known };
+std::string classification_json(std::string_view sql, const sql::StatementClass& statement, const sql::Trace& trace,
+                                Catalog catalog);
 
 }  // namespace pgweir::tools

@@ -59,7 +59,7 @@ TEST_CASE("a script gives one line for each statement") {
       result.out,
       R"({"sql":"SELECT lower(name) FROM app.users WHERE id = 1","route":"replica","reason":"read","class":"read","shape":")"));
   CHECK(contains(result.out,
-                 R"(","tables_read":["app.users"],"tables_written":[],"functions":["lower"]})"));
+                 R"(","tables_read":["app.users"],"tables_written":[],"functions":["lower"],"because":""})"));
   CHECK(contains(
       result.out,
       R"("sql":"-- twice\nDELETE FROM \"T\"","route":"primary","reason":"write","class":"write")"));
@@ -95,6 +95,38 @@ TEST_CASE("a hint for the primary is followed, one for a replica only where a re
                  R"("route":"primary","reason":"hint")"));
   CHECK(contains(run({}, "/* pgweir: replica */ DELETE FROM t").out,
                  R"("route":"primary","reason":"write")"));
+}
+
+TEST_CASE("the rule that decided is told, without a catalog too") {
+  const auto because = [](const std::string& sql) {
+    const std::string out = run({}, sql).out;
+    const std::size_t at = out.rfind("\"because\":\"") + 11;
+    return out.substr(at, out.rfind('"') - at);
+  };
+  CHECK(because("SELECT 1") == "");
+  CHECK(because("INSERT INTO s.t VALUES (1)") == "writes s.t");
+  CHECK(because("WITH d AS (DELETE FROM t RETURNING 1) SELECT * FROM d") == "writes t");
+  CHECK(because("SELECT a INTO b FROM c") == "writes b");
+  CHECK(because("SELECT * FROM t FOR KEY SHARE") == "locks rows: FOR UPDATE, FOR SHARE and their like");
+  CHECK(because("create table t (a int)") == "writes t");
+  CHECK(because("NOTIFY c") == "NOTIFY");
+  CHECK(because("CALL p()") == "CALL");
+  CHECK(because("SET work_mem = '1MB'") == "SET");
+  CHECK(because("SAVEPOINT s") == "SAVEPOINT");
+  CHECK(because("SHOW work_mem") == "SHOW describes the server that is asked");
+  CHECK(because("SELECT * FROM pg_locks") == "view pg_locks, describes the server that is asked");
+  CHECK(because("SELECT * FROM pg_temp.t") == "pg_temp is the session's");
+  CHECK(because("SELECT 'open") == "not understood");
+  CHECK(because("FLY TO the moon") == "not understood");
+  CHECK(because("SELECT mine()") == "function mine is not built in");
+  CHECK(because("SELECT nextval('s')") == "function nextval, uses a sequence");
+  CHECK(because("SELECT pg_advisory_lock(1)") == "function pg_advisory_lock, belongs to the session's server");
+  CHECK(because("SELECT txid_current()") == "function txid_current, needs a transaction number, which no standby gives");
+  CHECK(because("SELECT query_to_xml('SELECT 1', false, false, '')") == "function query_to_xml, runs what a text says");
+  CHECK(because("COPY t TO STDOUT") == "t may be a view, which COPY refuses");
+  // The weightiest rule of the statement that decides.
+  CHECK(because("INSERT INTO t SELECT mine() FROM pg_locks") == "writes t");
+  CHECK(because("SELECT mine() FROM pg_locks") == "function mine is not built in");
 }
 
 TEST_CASE("a function is unknown without a catalog, and known with one") {
