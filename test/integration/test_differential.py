@@ -216,7 +216,8 @@ def test_the_corpus_gives_through_pgweir_what_it_gives_directly(servers, part):
             if line["route"] == "primary":
                 side.tidy()
         masked = MASKED[known.get(line["id"], ("", ""))[0]]
-        expected, found = [[message[:1] if message[0] in masked else message for message in messages] for messages in answers]
+        # Not even their number: plans of PostgreSQL 18 leave lines out that say nothing.
+        expected, found = [[message for message in messages if not masked or message[0] != masked] for messages in answers]
         if found != expected:
             differs.append((line["id"], line["sql"], [pair for pair in zip(expected, found) if pair[0] != pair[1]] or (expected, found)))
         if states[0] != states[1]:
