@@ -6,6 +6,7 @@
 
 #include "sql/builtins.h"
 #include "sql/class_cache.h"
+#include "sql/outline.h"
 #include "sql/rules.h"
 #include "sql/scanner.h"
 #include "sql/shape.h"
@@ -86,18 +87,26 @@ void add(StatementClass& whole, Judged& judged, const Findings& found) {
 
 struct Classifier::Impl {
   Impl(Random& secret, std::size_t cache_entries_max)
-      : key{secret.next(), secret.next()}, cache(cache_entries_max) {}
+      : key{secret.next(), secret.next()}, cache(cache_entries_max), by_outline(cache_entries_max) {}
 
   /// Nullopt for what can't be read.
   /// The text as it can be read, good until the next call; nothing when it can't be.
   std::optional<Bytes> readable(Bytes text, Dialect dialect);
+  std::optional<Shape> outline_if_any(Bytes text, Dialect dialect);
   std::optional<Shape> shape_of(Bytes text, Dialect dialect);
+  void forget() noexcept {
+    cache.clear();
+    by_outline.clear();
+  }
   std::shared_ptr<StatementClass> judge(Bytes text, Dialect dialect);
 
   ShapeKey key;
-  ClassCache cache;
+  ClassCache cache;  ///< by shape
+  /// What `cache` has answered a second time: what comes once only does not fill it.
+  ClassCache by_outline;
   std::shared_ptr<const Catalog> catalog;
   Rules rules;
+  std::vector<char> outline_bytes;
   std::vector<char> shape_bytes;
   std::vector<char> converted;
   std::vector<Token> tokens;
@@ -146,12 +155,12 @@ Classifier::~Classifier() = default;
 void Classifier::use_catalog(std::shared_ptr<const Catalog> catalog) {
   impl_->catalog = std::move(catalog);
   impl_->rules.catalog = impl_->catalog.get();
-  impl_->cache.clear();
+  impl_->forget();
 }
 
 void Classifier::use_rules(FunctionRules rules) {
   impl_->rules.functions = std::move(rules);
-  impl_->cache.clear();
+  impl_->forget();
 }
 
 std::size_t Classifier::cached() const noexcept { return impl_->cache.size(); }
@@ -162,6 +171,14 @@ std::optional<Bytes> Classifier::Impl::readable(Bytes text, Dialect dialect) {
   if (converted.capacity() > kKeptShapeBytesMax) converted = {};
   if (!without_hidden_ascii(dialect.encoding, text, converted)) return std::nullopt;
   return Bytes(converted.data(), converted.size());
+}
+
+std::optional<Shape> Classifier::Impl::outline_if_any(Bytes text, Dialect dialect) {
+  if (!dialect.standard_conforming_strings) return std::nullopt;
+  if (dialect.encoding != Encoding::ascii_safe && !is_ascii(text)) return std::nullopt;
+  const std::optional<Shape> outline = outline_of(text, key, outline_bytes);
+  if (outline_bytes.size() > kKeptShapeBytesMax) outline_bytes = {};
+  return outline;
 }
 
 // All in one function, so that the scanner's place in the text and the sink's in its bytes stay in registers: as members
@@ -194,12 +211,20 @@ std::shared_ptr<const StatementClass> Classifier::explain(Bytes text, Dialect di
 
 std::shared_ptr<const StatementClass> Classifier::classify(Bytes text, Dialect dialect) {
   Impl& impl = *impl_;
+  if (text.size() > kTextBytesMax) return unparsed();
+  const std::optional<Shape> outline = impl.outline_if_any(text, dialect);
+  if (outline) {
+    if (const auto* known = impl.by_outline.find(*outline)) return *known;
+  }
   const std::optional<Bytes> read = impl.readable(text, dialect);
   if (!read) return unparsed();
   text = *read;
   const std::optional<Shape> shape = impl.shape_of(text, dialect);
   if (!shape) return unparsed();
-  if (const auto* cached = impl.cache.find(*shape)) return *cached;
+  if (const auto* known = impl.cache.find(*shape)) {
+    if (outline) impl.by_outline.insert(*outline, *known);
+    return *known;
+  }
 
   std::shared_ptr<StatementClass> judged = impl.judge(text, dialect);
   judged->shape = *shape;

@@ -79,6 +79,36 @@ inline bool is(char c, std::uint8_t kind) noexcept {
   return (kCharacters[static_cast<unsigned char>(c)] & kind) != 0;
 }
 
+inline const char* digits_end(const char* at, const char* end) noexcept {
+  while (at != end && (is(*at, kDigit) || *at == '_')) ++at;
+  return at;
+}
+
+inline const char* exponent_end(const char* at, const char* end) noexcept {
+  if (at == end || (*at != 'e' && *at != 'E')) return at;
+  const char* digit = at + 1;
+  if (digit != end && (*digit == '+' || *digit == '-')) ++digit;
+  return digit != end && is(*digit, kDigit) ? digits_end(digit, end) : at;
+}
+
+/// Where the number ends that begins at `at` with a digit, or with a dot that has one behind it.
+inline const char* number_end(const char* at, const char* end) noexcept {
+  const auto peek = [at, end](std::size_t ahead) {
+    return static_cast<std::size_t>(end - at) > ahead ? at[ahead] : '\0';
+  };
+  if (*at == '0') {
+    const char radix = static_cast<char>(peek(1) | 0x20);
+    if ((radix == 'x' || radix == 'o' || radix == 'b') && is(peek(peek(2) == '_' ? 3 : 2), kHexDigit)) {
+      at += 2;
+      while (at != end && (is(*at, kHexDigit) || *at == '_')) ++at;
+      return at;
+    }
+  }
+  at = digits_end(at, end);
+  if (at != end && *at == '.' && (end - at == 1 || at[1] != '.')) at = digits_end(at + 1, end);
+  return exponent_end(at, end);
+}
+
 }  // namespace scan_detail
 
 /// What `/* pgweir: … */` says, given what stands between the comment's marks; none when it is no
@@ -180,38 +210,12 @@ class Scanner {
   }
 
   bool number() noexcept {
-    using namespace scan_detail;
     const char* begin = at_;
-    const char radix = static_cast<char>(peek(1) | 0x20);
-    if (*at_ == '0' && (radix == 'x' || radix == 'o' || radix == 'b') &&
-        is(peek(peek(2) == '_' ? 3 : 2), kHexDigit)) {
-      at_ += 2;
-      while (at_ != end_ && (is(*at_, kHexDigit) || *at_ == '_')) ++at_;
-    } else {
-      digits();
-      if (next_is('.') && peek(1) != '.') {
-        ++at_;
-        digits();
-      }
-      exponent();
-    }
+    at_ = scan_detail::number_end(at_, end_);
     // "123abc" is an error since PostgreSQL 15; before, it was a number with an alias.
-    if (at_ != end_ && is(*at_, kNameStart)) return false;
+    if (at_ != end_ && scan_detail::is(*at_, scan_detail::kNameStart)) return false;
     emit(TokenType::number, begin);
     return true;
-  }
-  void digits() noexcept {
-    const char* at = at_;
-    const char* const end = end_;
-    while (at != end && (scan_detail::is(*at, scan_detail::kDigit) || *at == '_')) ++at;
-    at_ = at;
-  }
-  void exponent() noexcept {
-    if (!next_is('e') && !next_is('E')) return;
-    const std::size_t sign = peek(1) == '+' || peek(1) == '-' ? 1 : 0;
-    if (!scan_detail::is(peek(1 + sign), scan_detail::kDigit)) return;
-    at_ += 1 + sign;
-    digits();
   }
 
   bool operator_or_comment() noexcept {

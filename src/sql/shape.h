@@ -68,6 +68,18 @@ class SipHash {
   std::uint64_t v0_, v1_, v2_, v3_;
 };
 
+/// Of the `size` bytes at `bytes`; seven more behind them must be there to write to.
+inline Shape keyed_hash(ShapeKey key, char* bytes, std::size_t size) noexcept {
+  std::memset(bytes + size, 0, sizeof(std::uint64_t) - 1);
+  SipHash hash(key);
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + at, sizeof word);
+    hash.word(word);
+  }
+  return hash.finish(size);
+}
+
 /// Takes tokens and writes down what makes the shape: for each token a tag, a byte below any that a token begins with, and
 /// behind it, for names, quoted names and operators, their text. No text of these holds such a byte outside of double
 /// quotes, and quotes end themselves, so two lists of tokens never give the same bytes.
@@ -133,16 +145,7 @@ class ShapeSink {
     put(static_cast<char>(hint));
   }
 
-  Shape finish() noexcept {
-    std::memset(at_, 0, sizeof(std::uint64_t));
-    SipHash hash(key_);
-    for (const char* at = begin_; at < at_; at += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, at, sizeof word);
-      hash.word(word);
-    }
-    return hash.finish(static_cast<std::uint64_t>(at_ - begin_));
-  }
+  Shape finish() noexcept { return keyed_hash(key_, begin_, static_cast<std::size_t>(at_ - begin_)); }
 
  private:
   /// `IN (1, 2, 3)` has the shape of `IN (1)`: lists of any length share an entry of the cache.

@@ -1,9 +1,13 @@
 // The lexer over any bytes: tokens lie in order inside the text, both of its users agree on what is
-// broken, and a script's pieces are pieces of the script.
+// broken, and a script's pieces are pieces of the script. The outline, which is read without it, is the
+// same on every machine, and can be read again as a text whose outline it is.
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "sql/outline.h"
 #include "sql/scanner.h"
 #include "sql/shape.h"
 #include "sql/split.h"
@@ -31,6 +35,27 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<char> written;
   ShapeSink shape_sink({1, 2}, dialect, text, written);
   demand(Scanner<ShapeSink>(text, dialect, shape_sink).run() == end);
+
+  std::vector<char> scratch;
+  std::vector<char> other_scratch;
+  const std::optional<Bytes> outline = write_outline(text, scratch);
+  demand(outline == write_outline_portably(text, other_scratch));
+  if (outline && end == ScanEnd::complete && dialect.standard_conforming_strings) {
+    // The outline of an outline, with some value for each mark, is the same again.
+    std::string other;
+    for (std::size_t i = 0; i < outline->size(); ++i) {
+      const Bytes before = outline->substr(0, i);
+      if ((*outline)[i] != '\0')
+        other += (*outline)[i];
+      else if (before.ends_with('\''))
+        other += "x'";
+      else if (before.ends_with("/*"))
+        other += "y*/";
+      else
+        other += before.ends_with('.') ? "7" : "7.5";
+    }
+    demand(write_outline(other, other_scratch) == outline);
+  }
 
   std::size_t from = 0;
   for (const Token& token : tokens) {

@@ -33,6 +33,9 @@ std::shared_ptr<const StatementClass> fresh(Bytes text, Dialect dialect) {
   const auto first = classifier.classify(text, dialect);
   const auto again = classifier.classify(text, dialect);
   demand(first->target == again->target && first->shape == again->shape);
+  // By now its outline is known as well, if it has one.
+  const auto by_outline = classifier.classify(text, dialect);
+  demand(by_outline->target == first->target && by_outline->shape == first->shape);
   return first;
 }
 
