@@ -36,7 +36,10 @@ void NodeModel::observed(const Observation& seen, Time asked, Time now) {
   }
   if (!same_instance || before.lsn < seen_.lsn || !before.in_recovery) advanced_at_ = now;
   streams_ = seen.timeline_certain && seen.timeline == seen_.timeline;
-  if (!same_instance) lag_.forget();
+  if (!same_instance) {
+    lag_.forget();
+    rate_.forget();
+  }
   if (!same_instance || before.configured_at != seen.configured_at) settings_.reset();
   if (!same_instance && !before.system_id.empty()) {
     const bool restarted = before.system_id == seen.system_id &&
@@ -50,7 +53,10 @@ void NodeModel::observed(const Observation& seen, Time asked, Time now) {
   asked_at_ = tried_at_ = asked;
   last_error_.clear();
   judge_doubt(before.system_id, before.started_at, asked);
-  if (seen_.in_recovery) lag_.replica_at(seen_.lsn, now);
+  if (seen_.in_recovery) {
+    lag_.replica_at(seen_.lsn, now);
+    rate_.observed(seen_.lsn, seen_.received, asked);
+  }
 }
 
 void NodeModel::failed(const Error& why, Time asked) {
@@ -118,6 +124,7 @@ routing::NodeView NodeModel::view(Time now) {
   view.started_at = seen_.started_at;
   view.instance = routing::instance_of(seen_.started_at);
   view.several = several_;
+  view.replay_bytes_per_s = rate_.bytes_per_s();
   view.lag_known = in_recovery() && lag_.known();
   view.lag = lag_.lag(now);
   view.lag_p50 = lag_.quantile(0.5, now);

@@ -7,6 +7,7 @@
 
 #include "monitor/lag_sampler.h"
 #include "monitor/observation.h"
+#include "monitor/replay_rate.h"
 
 namespace pgweir::monitor {
 
@@ -87,6 +88,7 @@ class NodeModel {
   std::optional<NodeSettings> settings_;
   std::optional<Doubt> doubt_;
   LagSampler lag_;
+  ReplayRate rate_;
   std::string last_error_;
 };
 

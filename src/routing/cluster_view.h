@@ -54,6 +54,8 @@ struct NodeView {
                          ///< identity stays.
   tokens::Lsn received;
   Time advanced_at{};  ///< When a replica's replay LSN was last seen to have grown.
+  /// How fast it replays what it has; 0 when it has nothing left to replay, or nobody knows.
+  double replay_bytes_per_s = 0.0;
   Time observed_at{};  ///< When the question was sent whose answer gave the LSNs.
   std::uint32_t timeline = 0;
   std::string system_id;

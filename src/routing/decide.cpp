@@ -100,6 +100,11 @@ bool has_replayed(const NodeView& node, const tokens::Need& need) noexcept {
   return need.pending == 0 && node.replayed >= need.lsn;
 }
 
+/// Longer than anybody waits for a replica.
+constexpr double kLongestWait_s = 3600.0;
+/// A replica that is not expected to be far enough by then is not asked together with a read.
+constexpr Duration kWorthAsking = std::chrono::milliseconds{2};
+
 /// Where a replica falls out, furthest first: the one that gets furthest names the reason.
 enum class Stage : std::uint8_t { unfit, session_behind, tables_behind, lagging, allowed };
 
@@ -125,6 +130,26 @@ Stage stage_of(const NodeView& node, const Demand& demand, const Policy& policy)
   return Stage::allowed;
 }
 
+/// What it must have replayed, as far as that is known.
+tokens::Lsn wanted_of(const NodeView& node, const Demand& demand) noexcept {
+  const bool seen_there = !node.several && demand.seen_on == node.id;
+  return std::max({demand.session.lsn, demand.tables.lsn,
+                   seen_there ? demand.seen_elsewhere : demand.seen});
+}
+
+/// How long it will take to get there, at the rate at which it has replayed lately. It has gone on
+/// since it was asked.
+Duration expected_wait(const NodeView& node, const Demand& demand, Time now) noexcept {
+  const tokens::Lsn wanted = wanted_of(node, demand);
+  if (node.several || node.replay_bytes_per_s <= 0.0 || node.replayed >= wanted) return {};
+  const double seconds =
+      static_cast<double>(wanted.value - node.replayed.value) / node.replay_bytes_per_s;
+  const auto needed = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::min(seconds, kLongestWait_s)));
+  const Duration passed = now > node.observed_at ? now - node.observed_at : Duration{};
+  return std::max(Duration{}, needed - passed);
+}
+
 /// What the node itself would have to confirm so that it may answer, its cached position being too
 /// old or worth nothing; nullopt: it may not whatever it says. Of an answer that is thrown away
 /// nobody learns that it was a refusal, so what may be one waits.
@@ -137,9 +162,8 @@ std::optional<tokens::Lsn> worth_asking(const NodeView& node, const UnitFacts& u
   if (within_window(node, demand, policy)) return std::nullopt;
   if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag))
     return std::nullopt;
-  const bool seen_there = !node.several && demand.seen_on == node.id;
-  return std::max({demand.session.lsn, demand.tables.lsn,
-                   seen_there ? demand.seen_elsewhere : demand.seen});
+  if (expected_wait(node, demand, unit.now) > kWorthAsking) return std::nullopt;
+  return wanted_of(node, demand);
 }
 
 Reason reason_of(Stage furthest, ConsistencyLevel level) noexcept {
@@ -201,7 +225,8 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
     // One that is known to be further behind than a read would wait is not waited for.
     const bool by_position = stage == Stage::session_behind || (stage == Stage::tables_behind && !within_window(node, demand, policy));
     const bool position_counts = !node.several || policy.lsn_check == config::LsnCheck::inline_;
-    may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && position_counts && node.lag <= policy.replica_wait);
+    may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && position_counts && node.lag <= policy.replica_wait &&
+                            expected_wait(node, demand, unit.now) <= policy.replica_wait);
     const Candidate candidate{node.id, load.outstanding(node.id), static_cast<std::uint32_t>(node.weight)};
     if (stage == Stage::allowed) {
       if (count < kReplicasMax) candidates[count++] = candidate;

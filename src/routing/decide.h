@@ -43,6 +43,7 @@ struct UnitFacts {
   NodeId only_replica;
   /// This replica failed the unit a moment ago.
   NodeId avoid;
+  Time now{};
   // What must have been replayed.
   tokens::Need session;  ///< the session's token
   /// What earlier reads have shown, on replicas. The one that was read last shows it again whatever it is asked about its position.

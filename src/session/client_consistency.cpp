@@ -19,6 +19,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   facts.in_transaction = server_in_transaction() || (block_open() && !block_reads_);
   facts.healed = !healed_from_.empty();
   facts.behind = behind_;
+  facts.now = hub_.now();
   facts.proven = !facts.certain && pool_->policy.lsn_check == config::LsnCheck::inline_ && unit_->is_proven(database.proven_reads);
   facts.avoid = lost_replica_;
   const std::string* isolation = settings_->find("default_transaction_isolation");

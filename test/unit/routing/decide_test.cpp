@@ -190,6 +190,34 @@ TEST_CASE("a read may wait for a replica that is not known to be further behind 
   CHECK(world.reason() == Reason::read);
 }
 
+TEST_CASE("a read does not wait for a replica that can't arrive in time at the rate at which it replays", "[routing]") {
+  World world;
+  world.policy.replica_wait = std::chrono::milliseconds{5};
+  world.unit.tables = {.lsn = Lsn{1900}};
+  world.cluster.nodes[2].eligible = false;
+  NodeView& node = world.cluster.nodes[1];  // It stands at 900.
+  node.observed_at = world.unit.now = Time{std::chrono::seconds{10}};
+  CHECK(world.route().may_wait);
+  node.replay_bytes_per_s = 1'000'000;  // It takes 1 ms.
+  CHECK(world.route().may_wait);
+  node.replay_bytes_per_s = 100'000;
+  CHECK_FALSE(world.route().may_wait);
+  // It has gone on since it was asked.
+  world.unit.now += std::chrono::milliseconds{6};
+  CHECK(world.route().may_wait);
+  world.unit.now = node.observed_at;
+  SECTION("and is not asked together with it either") {
+    world.policy.lsn_check = config::LsnCheck::inline_;
+    CHECK(world.reason() == Reason::table_written);
+    node.replay_bytes_per_s = 1'000'000;
+    CHECK(world.route().check == Lsn{1900});
+  }
+  SECTION("which another one may") {
+    world.cluster.nodes[2].eligible = true;
+    CHECK(world.route().may_wait);
+  }
+}
+
 TEST_CASE("with lsn_check inline a replica is asked together with a read that its cached position does not allow", "[routing]") {
   World world;
   world.unit.tables = {.lsn = Lsn{901}};
