@@ -24,7 +24,7 @@ from cluster import HOST, Cluster, clean_environment, wait_for  # noqa: E402
 READ = "\\set n random(0, 19)\n\\set k random(1, 1000)\nSELECT v FROM web:n WHERE k = :k;\n"
 WRITE = "\\set n random(0, 4)\n\\set k random(1, 1000)\nUPDATE web:n SET v = v + 1 WHERE k = :k;\n"
 CASES = [("table", wait) for wait in ("0", "0.001", "0.005", "0.02")] + [
-    ("session", "0"), ("session", "0.005"), ("latest", "0.005"), ("window", "0"), ("pin", "0"), ("eventual", "0"), ("primary", "0")]
+    ("session", "0"), ("session", "0.005"), ("latest", "0.005"), ("latest", "0.02"), ("window", "0"), ("pin", "0"), ("eventual", "0"), ("primary", "0")]
 DELAYS_MS = [0, 20, 200]
 
 
