@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import psycopg2
 import pytest
@@ -258,7 +257,6 @@ def test_a_check_query_goes_before_a_server_that_was_idle(cluster, db):
         with connected(pooler.port) as client:
             client.query("SELECT 1")
             position = cluster.log_positions()
-            time.sleep(0.1)
             client.query("SELECT 2")
             wait_for("the check was run", lambda: cluster.times_run("SELECT 'checked'", position)["primary"])
 
