@@ -386,7 +386,9 @@ Result<Answer> show_tables(const Call& call) {
   for (const TableRow& row : call.world.tables()) {
     const Cell lsn = row.lsn.empty() ? Cell() : Cell(row.lsn);
     const std::int64_t age_s = std::chrono::duration_cast<std::chrono::seconds>(row.age).count();
-    rows.push_back(row_of(row.database, row.table, lsn, row.pending ? 1 : 0, age_s));
+    const Cell window = row.window ? Cell(std::to_string(row.window->count())) : Cell();
+    const Cell rule = row.rule.empty() ? Cell() : Cell(row.rule);
+    rows.push_back(row_of(row.database, row.table, lsn, row.pending ? 1 : 0, age_s, window, rule));
   }
   return rows_only(std::move(rows));
 }

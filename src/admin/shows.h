@@ -82,7 +82,7 @@ inline constexpr Column kRoutingColumns[] = {{"database"}, {"target"}, {"reason"
 inline constexpr Column kExplainColumns[] = {
     {"database"}, {"target"}, {"node"}, {"reason"}, {"class"}, {"tables_read"}, {"tables_written"}, {"functions"}, {"because"}, {"tables_read_deep"}, {"tables_written_deep"}};
 inline constexpr Column kTableColumns[] = {
-    {"database"}, {"table"}, {"last_write_lsn"}, {"pending", Type::int4}, {"last_write_age_seconds", Type::int8}};
+    {"database"}, {"table"}, {"last_write_lsn"}, {"pending", Type::int4}, {"last_write_age_seconds", Type::int8}, {"window_us", Type::int8}, {"rule"}};
 inline constexpr Column kMisrouteColumns[] = {
     {"database"}, {"statement"}, {"count", kInt8}, {"sqlstate"}, {"first_refused"}, {"last_refused"}, {"seconds_left", kInt8}};
 inline constexpr Column kDependencyColumns[] = {{"database"}, {"action"}, {"reads"}, {"writes"}, {"because"}};

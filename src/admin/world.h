@@ -182,6 +182,8 @@ struct TableRow {
   std::string lsn;    // Empty while it is pending.
   bool pending = false;
   Duration age{};
+  std::optional<Duration> window = {};  // For which a write keeps reads from replicas, where a window counts.
+  std::string rule = {};                // What [table_rules] says of it; empty: the level in force counts.
 };
 
 /// A shape of statements that standbys refused though text and catalog took it for a read.

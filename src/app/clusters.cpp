@@ -167,6 +167,7 @@ Time Cluster::load_catalogs(Time now) {
     database->use_catalog(watched.loader->catalog());
     database->catalog_stale = !watched.loader->certain();
     database->snapshot = watched.loader->view();
+    database->resolve_table_rules();
     for (const auto& pool : database->pools) pool->apply_snapshot();
   }
   return next;

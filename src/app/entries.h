@@ -243,6 +243,7 @@ struct DatabaseEntry : session::DatabaseContext {
   std::string marks_of;        ///< the dbname whose marks it shares
   io::SharedTlsSettings tls;   ///< towards its nodes
   std::shared_ptr<const routing::CatalogView> snapshot;
+  std::shared_ptr<const config::Settings> settings;  ///< whose [table_rules] hold; null when not split
   std::vector<Node*> nodes;  ///< one when not split
   std::map<NodeId, pool::Tally> connections;
   std::vector<std::unique_ptr<PoolEntry>> pools;
@@ -253,6 +254,8 @@ struct DatabaseEntry : session::DatabaseContext {
 
   stats::Counters totals() const noexcept;
   int servers() const noexcept;
+  /// The configuration or the catalog has changed.
+  void resolve_table_rules();
 };
 
 }  // namespace pgweir::app

@@ -263,6 +263,7 @@ class Pooler::Impl final : public session::Hub,
 
   // registry.cpp
   void use_access(Access fresh);
+  void use_rules(DatabaseEntry& database);
   void apply_databases();
   Status use_tls(const config::Settings& fresh);
   bool take_tls(DatabaseEntry& database);

@@ -35,8 +35,7 @@ void Client::note_address() {
 }
 
 void PoolEntry::apply_snapshot() noexcept {
-  if (database.snapshot && database.snapshot->serializable(context.user))
-    context.policy.level = config::ConsistencyLevel::primary;
+  context.serializable_by_default = database.snapshot && database.snapshot->serializable(context.user);
   context.read_committed_by_default = database.snapshot && database.snapshot->read_committed(context.user);
 }
 
@@ -44,6 +43,10 @@ stats::Counters DatabaseEntry::totals() const noexcept {
   stats::Counters sum = departed;
   for (const auto& pool : pools) sum += pool->context.counters;
   return sum;
+}
+
+void DatabaseEntry::resolve_table_rules() {
+  table_rules = settings ? routing::TableRules::make(settings->table_rules, name, snapshot.get()) : nullptr;
 }
 
 int DatabaseEntry::servers() const noexcept {

@@ -133,7 +133,17 @@ DatabaseEntry& Pooler::Impl::add_database(config::Database line, bool automatic)
   databases_.emplace(database.name, std::move(entry));
   (void)take_tls(database);
   set_nodes(database);
+  use_rules(database);
   return database;
+}
+
+/// What the configuration says of the functions and tables of one database.
+void Pooler::Impl::use_rules(DatabaseEntry& database) {
+  if (!database.cluster) return;
+  database.use_rules({names_in(config::replica_functions(*settings_, database.line)),
+                      names_in(config::primary_functions(*settings_, database.line))});
+  database.settings = settings_;
+  database.resolve_table_rules();
 }
 
 void Pooler::Impl::apply_databases() {
@@ -167,10 +177,7 @@ void Pooler::Impl::apply_databases() {
     if (name != "*" && !find_database(name)) (void)add_database(line, false);
   }
   for (const auto& [name, database] : databases_) {
-    if (database->cluster) {
-      database->use_rules({names_in(config::replica_functions(*settings_, database->line)),
-                           names_in(config::primary_functions(*settings_, database->line))});
-    }
+    use_rules(*database);
     for (auto& [node, tally] : database->connections)
       tally.max = config::max_db_connections(*settings_, database->line);
     for (const auto& pool : database->pools) {
@@ -387,6 +394,8 @@ routing::Policy Pooler::Impl::policy_of(const DatabaseEntry& database, const con
   policy.level = level_kept(config::read_consistency(all, line, user));
   policy.lsn_check = config::lsn_check(all, line);
   policy.max_replica_lag = config::max_replica_lag(all, line);
+  if (const std::int64_t bytes = config::max_replica_lag_bytes(all, line); bytes > 0)
+    policy.max_replica_lag_bytes = static_cast<std::uint64_t>(bytes);
   policy.replica_wait = config::replica_wait(all, line);
   policy.pin_window = config::pin_window(all, line);
   policy.table_window = config::table_window(all, line);

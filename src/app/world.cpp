@@ -5,6 +5,7 @@
 
 #include "app/impl.h"
 #include "base/text.h"
+#include "session/table_judgement.h"
 #include "routing/reason.h"
 #include "sql/names.h"
 
@@ -400,12 +401,17 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     const routing::Policy policy = impl_.policy_of(*database, nullptr);
     const bool all = meaning->reads.all || database->stale();
     const tokens::TableWrites& writes = database->marks->writes;
+    std::vector<sql::TableKey> tables = meaning->reads.keys;
+    if (database->table_rules) {
+      tokens::Ticket arrival = database->captures->last_ticket();
+      session::judge_tables(impl_, *database, {meaning->reads.keys, all}, arrival, facts, tables);
+    }
     if (policy.level == config::ConsistencyLevel::table) {
-      facts.tables = database->captures->need(writes.last_write(meaning->reads.keys, all));
+      facts.tables = database->captures->need(writes.last_write(tables, all));
     } else if (policy.level == config::ConsistencyLevel::latest) {
       facts.tables = database->captures->need(database->captures->last_ticket());
     } else if (policy.level == config::ConsistencyLevel::window) {
-      const Time written = writes.last_write_time(meaning->reads.keys, all);
+      const Time written = writes.last_write_time(tables, all);
       if (written != Time{}) facts.since_table_write = impl_.now() - written;
     }
     impl_.load_.look_at(database->pools.empty() ? nullptr : database->pools.front().get(),
@@ -429,6 +435,32 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
   return rows;
 }
 
+/// Which rules and which window count for a table, for people.
+void ConsoleWorld::judge(const DatabaseEntry& database, sql::TableKey table, admin::TableRow& row) const {
+  bool by_level = true;
+  const auto take_window = [&](const config::TableWindow& window) {
+    Duration longest = window.time;
+    if (window.measured) {
+      longest = {};
+      for (const routing::NodeView& node : database.cluster->view()->nodes) longest = std::max(longest, node.lag_p999);
+    }
+    row.window = std::max(row.window.value_or(Duration{}), longest);
+  };
+  if (const routing::TableRules* rules = database.table_rules.get(); rules && row.table != "*") {
+    const routing::TableRules::Set judges = rules->of(table);
+    by_level = (judges & routing::TableRules::kLevelInForce) != 0;
+    for (std::size_t i = 0; i < rules->rules().size(); ++i) {
+      if ((judges >> (i + 1) & 1U) == 0) continue;
+      const config::TableRule& rule = rules->rules()[i];
+      row.rule += concat({row.rule.empty() ? "" : ", ", to_string(rule)});
+      if (rule.kind == config::TableRule::Kind::window) take_window(rule.window);
+    }
+  }
+  const config::Settings& all = *impl_.settings_;
+  if (by_level && database.cluster && config::read_consistency(all, database.line, nullptr) == config::ConsistencyLevel::window)
+    take_window(config::table_window(all, database.line));
+}
+
 std::vector<admin::TableRow> ConsoleWorld::tables() const {
   constexpr std::size_t kTablesMax = 1000;
   std::vector<admin::TableRow> rows;
@@ -437,9 +469,10 @@ std::vector<admin::TableRow> ConsoleWorld::tables() const {
     const auto add = [&, &database_name = name, &entry = *database](
                          const tokens::TableWrites::LastWrite& write, std::string table) {
       const tokens::Need need = entry.captures->need(write.ticket);
-      admin::TableRow row{database_name, std::move(table), {}, need.pending != 0, {}};
+      admin::TableRow row{.database = database_name, .table = std::move(table), .lsn = {}, .pending = need.pending != 0};
       if (!row.pending) row.lsn = tokens::to_string(need.lsn);
       if (write.at != Time{}) row.age = impl_.now() - write.at;
+      judge(entry, write.table, row);
       rows.push_back(std::move(row));
     };
     add(database->marks->writes.floor(), "*");

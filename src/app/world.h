@@ -99,6 +99,7 @@ class ConsoleWorld final : public admin::World {
     bool begun = false;
   };
 
+  void judge(const DatabaseEntry& database, sql::TableKey table, admin::TableRow& row) const;
   Status check(const admin::Order& order) const;
   void carry_out(const admin::Order& order, Status& how);
   bool done(const admin::Order& order) const;

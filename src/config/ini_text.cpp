@@ -15,10 +15,8 @@ namespace {
 
 constexpr std::size_t kIncludeDepthMax = 10;
 constexpr int kFilesMax = 1000;
-/// Escaped, a piece stays below the 200 bytes at which Debian's inih cuts a line, and a section's
-/// name below the 50 that inih keeps of it.
+/// Escaped, a piece stays below the 200 bytes at which Debian's inih cuts a line.
 constexpr std::size_t kPieceBytes = 50;
-constexpr std::size_t kSectionBytesMax = 48;
 
 bool is_key_char(char c) noexcept {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '*' ||
@@ -41,11 +39,11 @@ std::string_view without_space(std::string_view text) noexcept {
 // finds no comment, separator, quote, indentation or space of its own understanding, and no line
 // that is too long:
 //
-//     [pgbouncer]                        [pgbouncer]
+//     [pgbouncer]                        s=pgbouncer
 //     auth_query = SELECT a ; b          k=auth_query
 //                                        v=SELECT~20a~20~3b~20b
 //
-// k begins a key, K goes on with it, v is the next piece of its value.
+// s begins a section's name (of which inih would keep 50 bytes), k a key; S and K go on with them; v is the next piece of a value.
 
 void append_escaped(std::string& out, std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
@@ -143,15 +141,9 @@ class LineFeeder {
   void take_section(std::string_view rest) {
     const std::size_t end = rest.find(']');
     if (end == std::string_view::npos) return fail("a section's name must end with ]");
-    const std::string_view name = rest.substr(1, end - 1);
-    std::string line = "[";
-    append_escaped(line, name);
-    if (name.empty() || line.size() > kSectionBytesMax) {
-      return fail(concat(
-          {"unknown section [", name, "]: expected databases, users, pgbouncer, pgweir or peers"}));
-    }
+    if (end == 1) return fail("a section must have a name");
     in_section_ = true;
-    ready_.push_back(line + "]");
+    give("s", rest.substr(1, end - 1));
     take(rest.substr(end + 1));
   }
 
@@ -199,6 +191,7 @@ class LineFeeder {
       ready_.push_back(std::move(line));
       text.remove_prefix(std::min(kPieceBytes, text.size()));
       if (name == "k") name = "K";
+      if (name == "s") name = "S";
     } while (!text.empty());
   }
 
@@ -214,6 +207,7 @@ class LineFeeder {
 struct Parse {
   LineFeeder feeder;
   std::vector<IniLine> lines;
+  std::string section;
 };
 
 char* read_for_inih(char* buffer, int size, void* stream) {
@@ -225,10 +219,14 @@ char* read_for_inih(char* buffer, int size, void* stream) {
   return buffer;
 }
 
-int take_from_inih(void* user, const char* section, const char* name, const char* value) {
+int take_from_inih(void* user, const char*, const char* name, const char* value) {
   Parse& parse = *static_cast<Parse*>(user);
-  if (name[0] == 'k') {
-    parse.lines.push_back({unescaped(section), unescaped(value), "", parse.feeder.where()});
+  if (name[0] == 's') {
+    parse.section = unescaped(value);
+  } else if (name[0] == 'S') {
+    parse.section += unescaped(value);
+  } else if (name[0] == 'k') {
+    parse.lines.push_back({parse.section, unescaped(value), "", parse.feeder.where()});
   } else {
     IniLine& line = parse.lines.back();
     (name[0] == 'K' ? line.key : line.value) += unescaped(value);
@@ -239,7 +237,7 @@ int take_from_inih(void* user, const char* section, const char* name, const char
 }  // namespace
 
 Result<std::vector<IniLine>> read_ini(const IniSource& files, const std::string& path) {
-  Parse parse{LineFeeder(files, path), {}};
+  Parse parse{LineFeeder(files, path), {}, {}};
   const int bad_line = ini_parse_stream(read_for_inih, &parse, take_from_inih, &parse);
   if (parse.feeder.error()) return *parse.feeder.error();
   if (bad_line != 0) return Error(concat({path, ": can't be parsed"}));

@@ -1,4 +1,5 @@
 // From lines of text to Settings.
+#include <algorithm>
 #include <set>
 
 #include "base/text.h"
@@ -110,6 +111,16 @@ Status apply_peer(Settings& settings, const IniLine& line) {
   return {};
 }
 
+/// `database`: of [table_rules:database].
+Status apply_table_rule(Settings& settings, const IniLine& line, std::string_view database) {
+  Result<TablePattern> pattern = TablePattern::parse(line.key);
+  if (!pattern) return Error(pattern.error()).at(concat({"table rule ", line.key}));
+  Result<TableRule> rule = parse_table_rule(line.value);
+  if (!rule) return bad_value(line.key, line.value, rule.error());
+  settings.table_rules.push_back({std::string(database), std::move(*pattern), *rule});
+  return {};
+}
+
 Status apply_setting(Settings& settings, std::string_view name, std::string_view value) {
   const Row* row = find_row(name);
   if (!row) return Error(concat({"unknown setting ", name}));
@@ -121,10 +132,16 @@ Status apply(Settings& settings, const IniLine& line) {
   if (line.section == "databases") return apply_database(settings, line);
   if (line.section == "users") return apply_user(settings, line);
   if (line.section == "peers") return apply_peer(settings, line);
+  constexpr std::string_view kRules = "table_rules";
+  if (line.section.compare(0, kRules.size(), kRules) == 0) {
+    const std::string_view behind = std::string_view(line.section).substr(kRules.size());
+    if (behind.empty()) return apply_table_rule(settings, line, {});
+    if (behind.size() > 1 && behind[0] == ':') return apply_table_rule(settings, line, behind.substr(1));
+  }
   if (line.section == "pgbouncer" || line.section == "pgweir")
     return apply_setting(settings, line.key, line.value);
   return Error(concat({"unknown section [", line.section,
-                       "]: expected databases, users, pgbouncer, pgweir or peers"}));
+                       "]: expected databases, users, pgbouncer, pgweir, peers, table_rules or table_rules:database"}));
 }
 
 /// Without the question there is no answer "no TLS here" either, so nothing to fall back from.
@@ -140,6 +157,17 @@ Status check_together(const Settings& settings) {
     return Error(concat({"auth_dbname: cannot use the reserved \"", settings.auth_dbname, "\" database as an auth_dbname"}));
   }
   if (Status ok = check_negotiation(settings.server_tls_sslnegotiation, settings.server_tls_sslmode); !ok) return ok;
+  for (std::size_t i = 0, different = 0; i < settings.table_rules.size(); ++i) {
+    const auto same = [&](const TableRuleLine& line) { return line.rule == settings.table_rules[i].rule; };
+    const auto upto = settings.table_rules.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::none_of(settings.table_rules.begin(), upto, same)) ++different;
+    if (different > kTableRulesMax)
+      return Error(concat({"table_rules: expected at most ", std::to_string(kTableRulesMax), " different values"}));
+  }
+  for (const TableRuleLine& line : settings.table_rules) {
+    if (!line.database.empty() && !settings.databases.contains(line.database) && !settings.databases.contains("*"))
+      return Error(concat({"[table_rules:", line.database, "]: there is no such database in [databases]"}));
+  }
   for (const auto& [name, database] : settings.databases) {
     Status ok = check_negotiation(server_tls_sslnegotiation(settings, database), server_tls_sslmode(settings, database));
     if (!ok) return std::move(ok).error_at(concat({"database ", name}));

@@ -110,6 +110,9 @@ BlockReads read_only_transactions(const Settings& all, const Database& database,
 BlockReads transaction_reads(const Settings& all, const Database& database, const User* user) noexcept {
   return first_set(of(user, &User::transaction_reads), database.transaction_reads, all.transaction_reads);
 }
+std::int64_t max_replica_lag_bytes(const Settings& all, const Database& database) noexcept {
+  return database.max_replica_lag_bytes.value_or(all.max_replica_lag_bytes);
+}
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept {
   return database.max_replica_lag.value_or(all.max_replica_lag);
 }

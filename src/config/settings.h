@@ -23,20 +23,12 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "config/ini_text.h"
+#include "config/levels.h"
+#include "config/table_rules.h"
 
 namespace pgweir::config {
 
 enum class PoolMode : std::uint8_t { session, transaction, statement };
-/// What a replica must have replayed before it may answer a read.
-enum class ConsistencyLevel : std::uint8_t {
-  eventual,
-  session,
-  table,
-  latest,
-  window,
-  pin,
-  primary
-};
 enum class ReadSplit : std::uint8_t { on, off };
 /// How it is known that a replica is far enough.
 enum class LsnCheck : std::uint8_t { cached, inline_ };
@@ -57,7 +49,6 @@ enum class UnknownStartupParameters : std::uint8_t { apply, refuse };
 enum class SqlstateStyle : std::uint8_t { postgres, pgbouncer };
 
 std::string_view to_string(PoolMode mode) noexcept;
-std::string_view to_string(ConsistencyLevel level) noexcept;
 std::string_view to_string(ReadSplit split) noexcept;
 std::string_view to_string(BlockReads where) noexcept;
 std::string_view to_string(LsnCheck how) noexcept;
@@ -69,14 +60,6 @@ std::string_view to_string(LoadBalanceHosts how) noexcept;
 std::string_view to_string(TargetSessionAttrs attrs) noexcept;
 std::string_view to_string(UnknownStartupParameters what) noexcept;
 std::string_view to_string(SqlstateStyle style) noexcept;
-
-/// Of level window: how long a table that was written is read on the primary.
-struct TableWindow {
-  bool measured = true;  ///< As long as 99.9 % of the replica's lag samples.
-  Duration time{};       ///< Else this.
-
-  bool operator==(const TableWindow&) const = default;
-};
 
 /// Networks as they were written, and as what they mean.
 struct NetworkList {
@@ -145,6 +128,7 @@ struct Database {
   std::optional<BlockReads> read_only_transactions;
   std::optional<BlockReads> transaction_reads;
   std::optional<Duration> max_replica_lag;
+  std::optional<std::int64_t> max_replica_lag_bytes;
   std::optional<Duration> replica_wait;
   std::optional<Duration> pin_window;
   std::optional<TableWindow> table_window;
@@ -241,6 +225,7 @@ struct Settings {
   std::int64_t max_packet_size{};
   int max_prepared_statements{};
   Duration max_replica_lag{};
+  std::int64_t max_replica_lag_bytes = 0;
   std::int64_t max_unit_buffer{};
   int max_user_client_connections{};
   int max_user_connections{};
@@ -323,6 +308,7 @@ struct Settings {
       databases;  // "*" is the fallback, not a database of that name.
   std::map<std::string, User, std::less<>> users;
   std::map<int, Peer> peers;
+  std::vector<TableRuleLine> table_rules;  ///< in the file's order
 
   /// The line of that very name; the fallback is not looked at.
   const Database* find_database(std::string_view name) const;
@@ -360,6 +346,7 @@ LsnCheck lsn_check(const Settings& all, const Database& database) noexcept;
 BlockReads read_only_transactions(const Settings& all, const Database& database, const User* user) noexcept;
 BlockReads transaction_reads(const Settings& all, const Database& database, const User* user) noexcept;
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept;
+std::int64_t max_replica_lag_bytes(const Settings& all, const Database& database) noexcept;
 Duration replica_wait(const Settings& all, const Database& database) noexcept;
 Duration pin_window(const Settings& all, const Database& database) noexcept;
 TableWindow table_window(const Settings& all, const Database& database) noexcept;

@@ -147,6 +147,20 @@ std::size_t CatalogView::memory_bytes() const noexcept {
          operators_.memory_bytes() + types_.memory_bytes();
 }
 
+void CatalogView::each_relation(const std::function<void(const Relation&)>& what) const {
+  for (std::uint32_t i = 0; i + 1 < objects_.size(); ++i) {
+    const CatalogObject& it = objects_[i];
+    if (it.key == 0) continue;
+    Relation relation{.schema = names_.data() + it.schema_at,
+                      .name = names_.data() + it.name_at,
+                      .key = it.key,
+                      .has_children = (it.flags & object_flag::kHasChildren) != 0,
+                      .above = {}};
+    for (const std::uint32_t above : ancestors(i)) relation.above.push_back(objects_[above].key);
+    what(relation);
+  }
+}
+
 std::vector<std::string> CatalogView::names_of(const std::vector<sql::TableKey>& keys) const {
   std::unordered_map<sql::TableKey, std::size_t> wanted;
   for (std::size_t i = 0; i < keys.size(); ++i) wanted.emplace(keys[i], i);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -107,6 +108,17 @@ class CatalogView final : public sql::Catalog {
   void operation(Bytes symbol, sql::Effects& effects) const override;
   void type(Bytes schema, Bytes name, sql::Effects& effects) const override;
   bool hides_writes() const noexcept override { return hides_writes_; }
+
+  /// A table, view or sequence. The texts live as long as the view.
+  struct Relation {
+    Bytes schema;
+    Bytes name;
+    sql::TableKey key = 0;
+    bool has_children = false;
+    std::vector<sql::TableKey> above;  ///< what it is a partition or child of, at any distance
+  };
+  /// Linear in the catalog.
+  void each_relation(const std::function<void(const Relation&)>& what) const;
 
   bool is_view(Bytes schema, Bytes name) const noexcept;
   /// Transactions of this role are serializable by default here, by a setting of the role, the

@@ -1,6 +1,7 @@
 #include "routing/decide.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace pgweir::routing {
@@ -23,7 +24,9 @@ namespace {
 
 using config::ConsistencyLevel;
 
-/// What a replica must have replayed, by the level in force.
+constexpr std::uint64_t kAnyLagBytes = std::numeric_limits<std::uint64_t>::max();
+
+/// What a replica must have replayed, by one level.
 struct Demand {
   tokens::Need session{};
   tokens::Lsn seen{};
@@ -32,21 +35,30 @@ struct Demand {
   tokens::Need tables{};
   NodeId only_replica{};
   Duration max_lag{};  ///< Zero: any.
+  std::uint64_t max_lag_bytes = kAnyLagBytes;
+  Duration since_table_write = Duration::max();
+  config::TableWindow window;
+};
+
+/// The tables that one level judges.
+struct Judged {
+  ConsistencyLevel level{};
+  tokens::Need tables;
   Duration since_table_write = Duration::max();
 };
 
-Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
+Demand demand_of(const UnitFacts& unit, const Policy& policy, const Judged& judged) noexcept {
   if (unit.hint == sql::Hint::replica)
     return {};  // It overrides lag and consistency, and nothing else.
-  Demand demand{.max_lag = policy.max_replica_lag};
-  switch (policy.level) {
+  Demand demand{.max_lag = policy.max_replica_lag, .max_lag_bytes = policy.max_replica_lag_bytes, .window = policy.table_window};
+  switch (judged.level) {
     case ConsistencyLevel::eventual:
     case ConsistencyLevel::primary:
       break;
     case ConsistencyLevel::pin:  // reason_of_unit() has asked for its own writes to be old.
       break;
     case ConsistencyLevel::window:
-      demand.since_table_write = unit.since_table_write;
+      demand.since_table_write = judged.since_table_write;
       break;
     case ConsistencyLevel::session:
       demand.session = unit.session;
@@ -56,17 +68,31 @@ Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
       demand.only_replica = unit.only_replica;
       break;
     case ConsistencyLevel::latest:  // Whatever anybody has written or seen was there when it came.
-      demand.tables = unit.tables;
+      demand.tables = judged.tables;
       break;
     case ConsistencyLevel::table:
       demand.session = unit.session;
       demand.seen = unit.seen;
       demand.seen_elsewhere = unit.seen_elsewhere;
       demand.seen_on = unit.seen_on;
-      demand.tables = unit.tables;
+      demand.tables = judged.tables;
       demand.only_replica = unit.only_replica;
       break;
   }
+  return demand;
+}
+
+Demand demand_of(const UnitFacts& unit, const Policy& policy) noexcept {
+  return demand_of(unit, policy, {policy.level, unit.tables, unit.since_table_write});
+}
+
+Demand demand_of(const UnitFacts& unit, const Policy& policy, const RuledTables& ruled) noexcept {
+  Demand demand = demand_of(unit, policy, {ruled.level, ruled.tables, ruled.since_table_write});
+  if (unit.hint == sql::Hint::replica) return demand;
+  using Kind = config::TableRule::Kind;
+  if (ruled.rule->kind == Kind::window) demand.window = ruled.rule->window;
+  if (ruled.rule->kind == Kind::lag_time) demand.max_lag = ruled.rule->lag;
+  if (ruled.rule->kind == Kind::lag_bytes) demand.max_lag_bytes = static_cast<std::uint64_t>(ruled.rule->lag_bytes);
   return demand;
 }
 
@@ -86,9 +112,17 @@ std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy
   if (unit.learned) return Reason::learned;
   if (unit.oversize) return Reason::oversize;
   if (unit.flushed) return Reason::flush;
+  const bool wrote_lately = unit.since_own_write < policy.pin_window;
+  for (const RuledTables& ruled : unit.ruled) {
+    if (ruled.level == ConsistencyLevel::primary) return Reason::table_rule;  // A hint does not overrule the operator.
+  }
   if (unit.hint == sql::Hint::replica) return std::nullopt;
+  for (const RuledTables& ruled : unit.ruled) {
+    if (ruled.level == ConsistencyLevel::pin && wrote_lately) return Reason::table_rule;
+  }
+  if (!unit.level_applies) return std::nullopt;
   if (policy.level == ConsistencyLevel::primary) return Reason::level_primary;
-  if (policy.level == ConsistencyLevel::pin && unit.since_own_write < policy.pin_window) return Reason::recent_write;
+  if (policy.level == ConsistencyLevel::pin && wrote_lately) return Reason::recent_write;
   return std::nullopt;
 }
 
@@ -105,17 +139,23 @@ constexpr double kLongestWait_s = 3600.0;
 /// A replica that is not expected to be far enough by then is not asked together with a read.
 constexpr Duration kWorthAsking = std::chrono::milliseconds{2};
 
+/// By the last polls of both; a primary that is not known is not known to be ahead.
+std::uint64_t bytes_behind(const NodeView& node, const ClusterView& cluster) noexcept {
+  const NodeView* primary = cluster.find(cluster.primary);
+  return primary && primary->replayed > node.replayed ? primary->replayed.value - node.replayed.value : 0;
+}
+
 /// Where a replica falls out, furthest first: the one that gets furthest names the reason.
 enum class Stage : std::uint8_t { unfit, session_behind, tables_behind, lagging, allowed };
 
 /// How long a write may stay unseen on the node.
-bool within_window(const NodeView& node, const Demand& demand, const Policy& policy) noexcept {
+bool within_window(const NodeView& node, const Demand& demand) noexcept {
   if (demand.since_table_write == Duration::max()) return false;
-  if (!policy.table_window.measured) return demand.since_table_write < policy.table_window.time;
+  if (!demand.window.measured) return demand.since_table_write < demand.window.time;
   return !node.lag_known || demand.since_table_write < std::max(node.lag, node.lag_p999);
 }
 
-Stage stage_of(const NodeView& node, const Demand& demand, const Policy& policy) noexcept {
+Stage stage_of(const NodeView& node, const Demand& demand, const ClusterView& cluster) noexcept {
   if (!fit(node)) return Stage::unfit;
   // Behind such an address the next connection may reach another instance, whose LSN nobody asked.
   if (node.several && (demand.only_replica || demand.seen.value != 0 || !demand.session.nothing())) return Stage::session_behind;
@@ -124,9 +164,10 @@ Stage stage_of(const NodeView& node, const Demand& demand, const Policy& policy)
   if (!has_replayed(node, demand.session)) return Stage::session_behind;
   if (node.several && !demand.tables.nothing()) return Stage::tables_behind;
   if (!has_replayed(node, demand.tables)) return Stage::tables_behind;
-  if (within_window(node, demand, policy)) return Stage::tables_behind;
+  if (within_window(node, demand)) return Stage::tables_behind;
   if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag))
     return Stage::lagging;
+  if (demand.max_lag_bytes != kAnyLagBytes && bytes_behind(node, cluster) > demand.max_lag_bytes) return Stage::lagging;
   return Stage::allowed;
 }
 
@@ -150,24 +191,62 @@ Duration expected_wait(const NodeView& node, const Demand& demand, Time now) noe
   return std::max(Duration{}, needed - passed);
 }
 
-/// What the node itself would have to confirm so that it may answer, its cached position being too
-/// old or worth nothing; nullopt: it may not whatever it says. Of an answer that is thrown away
-/// nobody learns that it was a refusal, so what may be one waits.
-std::optional<tokens::Lsn> worth_asking(const NodeView& node, const UnitFacts& unit,
-                                        const Demand& demand, const Policy& policy) noexcept {
-  if (!unit.certain && !unit.proven) return std::nullopt;
-  if (policy.lsn_check != config::LsnCheck::inline_ || !fit(node)) return std::nullopt;
+/// How far one replica gets, and what stops it there.
+struct Verdict {
+  Stage stage = Stage::allowed;
+  bool by_rule = false;
+  bool by_window = false;
+  Duration wait{};  ///< until it is expected to be there
+};
+
+/// All that judge the unit's tables have to allow the node; `in_force` is what the level in force asks for.
+Verdict verdict_of(const NodeView& node, const Demand& in_force, const UnitFacts& unit, const Policy& policy, const ClusterView& cluster) noexcept {
+  Verdict verdict;
+  const auto take = [&](const Demand& demand, bool by_rule) {
+    const Stage stage = stage_of(node, demand, cluster);
+    if (stage == Stage::session_behind || stage == Stage::tables_behind) verdict.wait = std::max(verdict.wait, expected_wait(node, demand, unit.now));
+    if (stage < verdict.stage) verdict = {stage, by_rule, stage == Stage::tables_behind && within_window(node, demand), verdict.wait};
+  };
+  if (unit.level_applies) take(in_force, false);
+  for (const RuledTables& ruled : unit.ruled) take(demand_of(unit, policy, ruled), true);
+  return verdict;
+}
+
+/// What the node would have to confirm for one demand; nullopt: it may not answer whatever it says.
+std::optional<tokens::Lsn> worth_asking(const NodeView& node, const Demand& demand, const ClusterView& cluster, Time now) noexcept {
   if (demand.only_replica && (node.several || demand.only_replica != node.id)) return std::nullopt;
   if (demand.session.pending != 0 || demand.tables.pending != 0) return std::nullopt;
-  if (within_window(node, demand, policy)) return std::nullopt;
+  if (within_window(node, demand)) return std::nullopt;
   if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag))
     return std::nullopt;
-  if (expected_wait(node, demand, unit.now) > kWorthAsking) return std::nullopt;
+  if (demand.max_lag_bytes != kAnyLagBytes && bytes_behind(node, cluster) > demand.max_lag_bytes) return std::nullopt;
+  if (expected_wait(node, demand, now) > kWorthAsking) return std::nullopt;
   return wanted_of(node, demand);
 }
 
-Reason reason_of(Stage furthest, ConsistencyLevel level) noexcept {
-  switch (furthest) {
+/// What the node itself would have to confirm so that it may answer, its cached position being too
+/// old or worth nothing; nullopt: it may not whatever it says. Of an answer that is thrown away
+/// nobody learns that it was a refusal, so what may be one waits.
+std::optional<tokens::Lsn> worth_asking(const NodeView& node, const UnitFacts& unit, const Demand& in_force, const Policy& policy,
+                                        const ClusterView& cluster) noexcept {
+  if (!unit.certain && !unit.proven) return std::nullopt;
+  if (policy.lsn_check != config::LsnCheck::inline_ || !fit(node)) return std::nullopt;
+  tokens::Lsn all{};
+  const auto take = [&](const Demand& demand) {
+    const std::optional<tokens::Lsn> one = worth_asking(node, demand, cluster, unit.now);
+    if (one) all = std::max(all, *one);
+    return one.has_value();
+  };
+  if (unit.level_applies && !take(in_force)) return std::nullopt;
+  for (const RuledTables& ruled : unit.ruled) {
+    if (!take(demand_of(unit, policy, ruled))) return std::nullopt;
+  }
+  return all;
+}
+
+Reason reason_of(const Verdict& furthest, ConsistencyLevel level) noexcept {
+  if (furthest.by_rule && furthest.stage != Stage::unfit) return Reason::table_rule;
+  switch (furthest.stage) {
     case Stage::unfit:
       return Reason::no_replica;
     case Stage::session_behind:
@@ -180,6 +259,13 @@ Reason reason_of(Stage furthest, ConsistencyLevel level) noexcept {
       return Reason::read;
   }
   return Reason::no_replica;
+}
+
+/// Something that it has to see is not in any capture yet.
+bool waits_for_capture(const UnitFacts& unit, const Policy& policy, const Demand& in_force) noexcept {
+  const auto waits = [](const Demand& demand) { return demand.session.pending != 0 || demand.tables.pending != 0; };
+  return (unit.level_applies && waits(in_force)) ||
+         std::any_of(unit.ruled.begin(), unit.ruled.end(), [&](const RuledTables& ruled) { return waits(demand_of(unit, policy, ruled)); });
 }
 
 struct Candidate {
@@ -211,7 +297,7 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   if (const std::optional<Reason> reason = reason_of_unit(unit, policy)) return to_primary(*reason);
 
   const Demand demand = demand_of(unit, policy);
-  Stage furthest = Stage::unfit;
+  Verdict furthest{.stage = Stage::unfit};
   std::array<Candidate, kReplicasMax> candidates;
   std::array<Candidate, kReplicasMax> to_ask;
   std::size_t count = 0;
@@ -220,18 +306,19 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   bool may_wait = false;
   for (const NodeView& node : cluster.nodes) {
     if (load.failing(node.id) || node.id == unit.avoid) continue;
-    const Stage stage = stage_of(node, demand, policy);
-    furthest = std::max(furthest, stage);
+    const Verdict verdict = verdict_of(node, demand, unit, policy, cluster);
+    const Stage stage = verdict.stage;
+    if (stage > furthest.stage) furthest = verdict;
     // One that is known to be further behind than a read would wait is not waited for.
-    const bool by_position = stage == Stage::session_behind || (stage == Stage::tables_behind && !within_window(node, demand, policy));
+    const bool by_position = stage == Stage::session_behind || (stage == Stage::tables_behind && !verdict.by_window);
     const bool position_counts = !node.several || policy.lsn_check == config::LsnCheck::inline_;
     may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && position_counts && node.lag <= policy.replica_wait &&
-                            expected_wait(node, demand, unit.now) <= policy.replica_wait);
+                            verdict.wait <= policy.replica_wait);
     const Candidate candidate{node.id, load.outstanding(node.id), static_cast<std::uint32_t>(node.weight)};
     if (stage == Stage::allowed) {
       if (count < kReplicasMax) candidates[count++] = candidate;
     } else if (by_position && to_ask_count < kReplicasMax) {
-      if (const std::optional<tokens::Lsn> lsn = worth_asking(node, unit, demand, policy)) {
+      if (const std::optional<tokens::Lsn> lsn = worth_asking(node, unit, demand, policy, cluster)) {
         check = std::max(check, *lsn);
         to_ask[to_ask_count++] = candidate;
       }
@@ -243,8 +330,8 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
     count = to_ask_count;
   }
   if (count == 0) {
-    const bool somebody_could = furthest != Stage::unfit;
-    const bool pending = demand.session.pending != 0 || demand.tables.pending != 0;
+    const bool somebody_could = furthest.stage != Stage::unfit;
+    const bool pending = waits_for_capture(unit, policy, demand);
     Route route = to_primary(reason_of(furthest, policy.level), somebody_could && pending);
     route.may_wait = may_wait;
     return route;
@@ -272,8 +359,8 @@ bool still_allowed(NodeId node, const UnitFacts& unit, const ClusterView& cluste
   const NodeView* view = cluster.find(node);
   if (view == nullptr) return false;
   const Demand demand = demand_of(unit, policy);
-  if (stage_of(*view, demand, policy) == Stage::allowed) return true;
-  const std::optional<tokens::Lsn> asked = worth_asking(*view, unit, demand, policy);
+  if (verdict_of(*view, demand, unit, policy, cluster).stage == Stage::allowed) return true;
+  const std::optional<tokens::Lsn> asked = worth_asking(*view, unit, demand, policy, cluster);
   return asked && check.value != 0 && *asked <= check;
 }
 

@@ -4,12 +4,15 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/time.h"
 #include "config/settings.h"
 #include "routing/cluster_view.h"
 #include "routing/reason.h"
+#include "routing/table_rules.h"
 #include "sql/statement_class.h"
 #include "tokens/commit_log.h"
 
@@ -54,12 +57,18 @@ struct UnitFacts {
   /// Since the last commit to a table that the unit reads, and since the session's or key's own last one; at the levels window and pin.
   Duration since_table_write = Duration::max();
   Duration since_own_write = Duration::max();
+  /// Tables that rules judge; of these, `tables` and `since_table_write` say nothing.
+  std::vector<RuledTables> ruled;
+  /// The level in force judges some of its tables, or it reads none.
+  bool level_applies = true;
 };
 
 struct Policy {
   config::ConsistencyLevel level = config::ConsistencyLevel::table;
   config::LsnCheck lsn_check = config::LsnCheck::cached;
   Duration max_replica_lag{};
+  /// In WAL; the largest number is any.
+  std::uint64_t max_replica_lag_bytes = std::numeric_limits<std::uint64_t>::max();
   /// How long a read may wait for a replica to get far enough; zero: not at all.
   Duration replica_wait{};
   Duration pin_window{};

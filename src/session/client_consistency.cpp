@@ -6,6 +6,7 @@
 #include "session/search_path.h"
 #include "session/server_session.h"
 #include "session/setting_value.h"
+#include "session/table_judgement.h"
 
 namespace pgweir::session {
 
@@ -23,7 +24,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   facts.proven = !facts.certain && pool_->policy.lsn_check == config::LsnCheck::inline_ && unit_->is_proven(database.proven_reads);
   facts.avoid = lost_replica_;
   const std::string* isolation = settings_->find("default_transaction_isolation");
-  facts.serializable = isolation && equals_ignoring_case(*isolation, "serializable");
+  facts.serializable = isolation ? equals_ignoring_case(*isolation, "serializable") : pool_->serializable_by_default;
 
   Causality& causality = this->causality();
   if (std::exchange(unnoted_, false)) see_latest(causality);
@@ -38,12 +39,21 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
     if (!doubt_.need.nothing()) doubt_.need = {.lsn = {}, .pending = database.captures->mark()};
   }
   const ConsistencyLevel level = policy().level;
-  if (level == ConsistencyLevel::session && std::exchange(causality.unrecorded, false)) see_latest(causality);
+  // One snapshot for all that a transaction will read.
+  const bool all = unit_->reads_all() || database.stale() || whole_block();
+  const bool by_rules = database.table_rules != nullptr;
+  if (by_rules) judge_tables(hub_, database, {unit_->reads(), all}, unit_->arrival, facts, unit_->judged_by_level);
+  const auto ruled_by = [&](auto... levels) {
+    return std::any_of(facts.ruled.begin(), facts.ruled.end(), [&](const routing::RuledTables& ruled) { return ((ruled.level == levels) || ...); });
+  };
+  const bool needs_record = level == ConsistencyLevel::session || (by_rules && ruled_by(ConsistencyLevel::session)) ||
+                            (by_rules && level != ConsistencyLevel::table && ruled_by(ConsistencyLevel::table));
+  if (needs_record && std::exchange(causality.unrecorded, false)) see_latest(causality);
   settle(causality.need);
   settle(doubt_.need);
   facts.last_replica = causality.last_replica;
   facts.only_replica = {};
-  if (causality.last_replica && level != ConsistencyLevel::eventual) {
+  if (causality.last_replica && (level != ConsistencyLevel::eventual || by_rules)) {
     // What the last read saw is known once that replica was asked again after it.
     const routing::NodeView* node = cluster.find(causality.last_replica);
     if (!node) {
@@ -71,22 +81,21 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
   facts.tables = {};
   facts.since_table_write = facts.since_own_write = Duration::max();
-  // One snapshot for all that a transaction will read.
-  const bool all = unit_->reads_all() || database.stale() || whole_block();
+  const std::vector<sql::TableKey>& tables = by_rules ? unit_->judged_by_level : unit_->reads();
+  const auto since_own_write = [&] { return causality.last_write_at == Time{} ? Duration::max() : hub_.now() - causality.last_write_at; };
+  if (by_rules && ruled_by(ConsistencyLevel::pin)) facts.since_own_write = since_own_write();
   switch (level) {
-    case ConsistencyLevel::table: facts.tables = database.captures->need(database.marks->writes.last_write(unit_->reads(), all)); break;
+    case ConsistencyLevel::table: facts.tables = database.captures->need(database.marks->writes.last_write(tables, all)); break;
     case ConsistencyLevel::latest:
       if (unit_->arrival == 0) unit_->arrival = database.captures->mark();
       facts.tables = database.captures->need(unit_->arrival);
       break;
     case ConsistencyLevel::window:
-      if (const Time written = database.marks->writes.last_write_time(unit_->reads(), all); written != Time{}) {
+      if (const Time written = database.marks->writes.last_write_time(tables, all); written != Time{}) {
         facts.since_table_write = hub_.now() - written;
       }
       break;
-    case ConsistencyLevel::pin:
-      if (causality.last_write_at != Time{}) facts.since_own_write = hub_.now() - causality.last_write_at;
-      break;
+    case ConsistencyLevel::pin: facts.since_own_write = since_own_write(); break;
     case ConsistencyLevel::eventual:
     case ConsistencyLevel::session:
     case ConsistencyLevel::primary: break;

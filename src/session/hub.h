@@ -68,6 +68,7 @@ struct DatabaseContext {
   std::uint64_t ddl_told = 0;
   tokens::CaptureLog* captures = nullptr;   ///< the cluster's; null when not split
   std::shared_ptr<DatabaseMarks> marks = std::make_shared<DatabaseMarks>();  ///< never null
+  std::shared_ptr<const routing::TableRules> table_rules;  ///< null when there is none for this database
   Misroutes learned;
   ShapeSet proven_reads;            ///< A standby ran them though their functions are only said to write nothing.
   StatementStore statements;
@@ -100,6 +101,7 @@ struct PoolContext {
   bool read_only_on_replicas = false;       ///< read_only_transactions = replica
   bool transaction_reads_on_replicas = false;
   /// The catalog says so of the role's transactions; false while it is not known.
+  bool serializable_by_default = false;     ///< of transactions of this user, by what the catalog says
   bool read_committed_by_default = false;
   stats::Counters counters;
   /// What the first server of the pool reported at login, in its order; empty until then.

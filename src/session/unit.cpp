@@ -5,7 +5,10 @@
 namespace pgweir::session {
 
 void Unit::clear() noexcept {
+  std::vector<routing::RuledTables> ruled = std::move(facts_.ruled);  // Its memory is kept.
+  ruled.clear();
   facts_ = routing::UnitFacts();
+  facts_.ruled = std::move(ruled);
   facts_.cause = sql::Cause::none;
   facts_.certain = true;
   facts_.statements = 0;

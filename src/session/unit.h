@@ -34,6 +34,8 @@ class Unit {
   const routing::UnitFacts& facts() const noexcept { return facts_; }
   const std::vector<sql::TableKey>& reads() const noexcept { return reads_; }
   bool reads_all() const noexcept { return reads_all_; }
+  /// Of reads(): those that the level in force judges, beside or instead of a rule.
+  std::vector<sql::TableKey> judged_by_level;
   const std::vector<std::shared_ptr<const sql::StatementClass>>& classes() const noexcept { return classes_; }
   /// Names that the unit's Parse messages give, in order.
   std::vector<std::pair<std::string, StatementRef>>& parsed() noexcept { return parsed_; }

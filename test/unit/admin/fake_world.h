@@ -35,7 +35,7 @@ class FakeWorld final : public World {
         {"shop", "replica", "h2:5432", "read", std::string(sql), "t", "", "", "view t", "u", ""}};
   }
   std::vector<TableRow> tables() const override {
-    return {{"shop", "public.t", "0/10", false, std::chrono::seconds{3}},
+    return {{"shop", "public.t", "0/10", false, std::chrono::seconds{3}, std::chrono::milliseconds{40}, "window p99.9"},
             {"shop", "public.u", "", true, {}}};
   }
   std::vector<MisrouteRow> misroutes() const override {

@@ -174,7 +174,7 @@ TEST_CASE("the small SHOW commands", "[admin]") {
   CHECK(rows_of(f, "EXPLAIN ROUTE SELECT 1") ==
         Rows{{"shop", "replica", "h2:5432", "read", "SELECT 1", "t", "", "", "view t", "u", ""}});
   CHECK(rows_of(f, "SHOW TABLES") ==
-        Rows{{"shop", "public.t", "0/10", "0", "3"}, {"shop", "public.u", "NULL", "1", "0"}});
+        Rows{{"shop", "public.t", "0/10", "0", "3", "40000", "window p99.9"}, {"shop", "public.u", "NULL", "1", "0", "NULL", "NULL"}});
   CHECK(rows_of(f, "SHOW MISROUTES") ==
         Rows{{"shop", "SELECT f(?)", "3", "25006", "2023-11-14 22:13:20 UTC", "2023-11-14 22:13:25 UTC", "90"},
              {"shop", "SELECT g(?)", "1", "0A000", "2023-11-14 22:13:20 UTC", "2023-11-14 22:13:20 UTC", "NULL"}});

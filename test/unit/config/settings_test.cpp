@@ -137,8 +137,8 @@ TEST_CASE("a load fails with file, line, the value and what was expected", "[con
         "pgweir.ini:2: pool_mode = \"trx\": expected session, transaction or statement");
   CHECK(error_of("[pgbouncer]\nno_such = 1\n") == "pgweir.ini:2: unknown setting no_such");
   CHECK(error_of("[other]\nk = 1\n") ==
-        "pgweir.ini:2: unknown section [other]: expected databases, users, pgbouncer, pgweir or "
-        "peers");
+        "pgweir.ini:2: unknown section [other]: expected databases, users, pgbouncer, pgweir, "
+        "peers, table_rules or table_rules:database");
   CHECK(error_of("[databases]\npgbouncer = host=x\n") ==
         "pgweir.ini:2: database pgbouncer: the name belongs to the console");
   CHECK(error_of("[databases]\na = host=x nope=1\n") ==
