@@ -201,7 +201,7 @@ def test_a_key_is_shared_whatever_level_its_sessions_have(cluster, db):
 
 
 def test_an_order_to_pgweir_in_pieces_or_in_a_pipeline_is_answered_here(cluster, db):
-    with served(cluster, db, "") as (weir, client):
+    with served(cluster, db, "replica_wait = 5") as (weir, client):
         whole = simple("SET pgweir.causal_key = 'cut'")
         for cut in range(1, len(whole)):
             client.send(whole[:cut])

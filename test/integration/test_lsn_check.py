@@ -104,10 +104,11 @@ def test_a_replica_is_asked_when_its_last_answer_to_the_monitor_is_too_old(clust
         assert count.replicas > 100, count.nodes
     with served(cluster, db, "lsn_check = cached\nmonitor_interval = 30") as (_, client):
         count = Count(cluster)
-        for i in range(1, 11):
+        for i in range(1, 51):
             write(client, i)
             assert read(client, how, count.comment) == i
-        assert count.replicas == 0, count.nodes
+        # But for what its first looks at the cluster let through.
+        assert count.replicas <= 5, count.nodes
 
 
 def test_what_a_replica_answers_too_early_is_thrown_away_and_it_goes_on_serving(cluster, db):
