@@ -298,7 +298,7 @@ void Pooler::Impl::client_encrypted(session::ClientSession& session) noexcept {
   const io::TlsInfo* tls = session.transport()->tls();
   if (!tls || !settings_->log_connections) return;
   log().log(concat({name_of(entry(session)), "SSL established: ", tls->text(),
-                    tls->server_name.empty() ? "" : " sni=", tls->server_name}));
+                    tls->server_name.empty() ? "" : " sni=", tls->server_name, tls->resumed ? " resumed" : ""}));
 }
 
 void Pooler::Impl::cancel(session::ClientSession& asker, const session::CancelKey& key) noexcept {

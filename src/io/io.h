@@ -41,6 +41,7 @@ struct TlsInfo {
   /// The hash of the server's certificate for the channel binding tls-server-end-point (RFC 5929): of
   /// ours where we are the server, else of the peer's. Empty when none is defined for its signature.
   std::string server_end_point;
+  bool resumed = false;  ///< an earlier session was taken up again
 
   /// "TLSv1.3/TLS_AES_256_GCM_SHA384", for the log and SHOW.
   std::string text() const { return version + "/" + cipher; }

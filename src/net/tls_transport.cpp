@@ -148,6 +148,7 @@ bool TlsTransport::shake_hands() noexcept {
     return false;
   }
   info_ = describe(*ssl_, context_->verifies(), context_->end_point());
+  info_->resumed = resumed();
   state_ = TlsState::open;
   user_->on_connected();
   if (!early_.empty() && state_ == TlsState::open) {

@@ -22,7 +22,6 @@ SECRETS = ("ldap secret", "guarded secret", "app secret", "twin secret", "finder
 def certificates():
     made = Certificates()
     made.issue("directory", "directory", "IP:127.0.0.1")
-    made.issue("stranger", "directory", "IP:127.0.0.1", by="other-ca")
     yield made
     made.remove()
 
