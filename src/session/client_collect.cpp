@@ -46,7 +46,7 @@ std::size_t ClientSession::collect(Bytes input) {
     if (tracks() && !block_failed()) {
       if (const std::optional<std::size_t> done = answer_own(input[0], *size, input)) return *done;
     }
-    if (input.size() >= *size && !block_failed() && answer_here(input[0], input.substr(0, *size))) return *size;
+    if (input.size() >= *size && !block_failed() && answer_here(input[0], front_of(input, *size))) return *size;
     if (state_ == ClientState::closed) return 0;
     request_at_ = hub_.now();
     examined_ = 0;
@@ -102,7 +102,7 @@ void ClientSession::unit_complete() {
 
 /// A message that concerns no server, or none now: true when it has been answered. Only between units.
 bool ClientSession::answer_here(char type, Bytes message) {
-  const Bytes body = message.substr(protocol::kHeaderSize);
+  const Bytes body = behind(message, protocol::kHeaderSize);
   scratch_.clear();
   switch (type) {
     case kSync: protocol::append_ready(scratch_, told_status()); break;

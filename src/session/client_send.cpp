@@ -157,7 +157,7 @@ std::size_t ClientSession::stream(Bytes input) {
     if ((barrier_ || server_->abandoned()) && in_flight_ > 0 && !unit_open_) return used;
     // What comes behind a COMMIT there is routed anew.
     if (settled_on_replica() && flight_controls_transaction_ && in_flight_ > 0 && !unit_open_) return used;
-    const Bytes rest = input.substr(used);
+    const Bytes rest = behind(input, used);
     if (pass_left_ > 0) {
       const std::size_t now = static_cast<std::size_t>(std::min<std::uint64_t>(pass_left_, rest.size()));
       server_->send(rest.substr(0, now));
@@ -205,7 +205,7 @@ std::size_t ClientSession::stream(Bytes input) {
       used += static_cast<std::size_t>(*size);
       continue;
     }
-    send_message(rest[0], rest.substr(0, static_cast<std::size_t>(*size)));
+    send_message(rest[0], front_of(rest, static_cast<std::size_t>(*size)));
     used += static_cast<std::size_t>(*size);
   }
   if (used == input.size()) starving_ = true;
@@ -334,7 +334,7 @@ void ClientSession::send_message(char type, Bytes message) {
 void ClientSession::send_query(Bytes message) {
   if (hub_.settings().disable_pqexec) return close(error_of(PoolerError::simple_query_disallowed));
   const bool looked_at = translates();
-  const Bytes text = looked_at ? protocol::Reader(message.substr(protocol::kHeaderSize)).cstring() : Bytes();
+  const Bytes text = looked_at ? protocol::Reader(behind(message, protocol::kHeaderSize)).cstring() : Bytes();
   if (tracks() && !on_replica_) note_sent(unit_ && unit_->query ? std::exchange(unit_->query, nullptr) : classify(text), text);
   unnamed_.reset();
   server_->forget_unnamed();

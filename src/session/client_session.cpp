@@ -119,7 +119,7 @@ void ClientSession::work() {
 std::size_t ClientSession::work_on(Bytes input) {
   std::size_t used = 0;
   for (;;) {
-    const Bytes rest = input.substr(used);
+    const Bytes rest = behind(input, used);
     const ClientState before = state_;
     std::size_t step = 0;
     starving_ = false;

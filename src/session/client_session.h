@@ -218,7 +218,7 @@ class ClientSession final : public io::TransportUser {
     whole,        ///< to be routed as it is
   };
   /// The size of the message at the front of `input`; nullopt: not known yet, or the client broke the protocol.
-  std::optional<std::uint64_t> message_size(Bytes input) {
+  [[gnu::always_inline]] std::optional<std::uint64_t> message_size(Bytes input) {
     const std::optional<std::uint64_t> size = protocol::peek_wire_size(input);
     if (size && *size >= protocol::kHeaderSize && *size <= static_cast<std::uint64_t>(hub_.settings().max_packet_size)) {
       return size;

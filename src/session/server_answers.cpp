@@ -66,13 +66,13 @@ void ServerSession::pass_rows(Bytes& bytes) {
   const Owed& front = owed_.front();
   if (front.fate != Fate::forward || front.errand != Errand::none) return;
   std::size_t rows = 0;
-  for (Bytes rest = bytes; begins_with_row(rest); rest = bytes.substr(rows)) {
+  for (Bytes rest = bytes; begins_with_row(rest); rest = behind(bytes, rows)) {
     const std::size_t length = load_u32(bytes.data() + rows + 1);
     if (length < 4 || length >= bytes.size() - rows) break;
     rows += 1 + length;
   }
   if (rows == 0) return;
-  extend_run(bytes.substr(0, rows));
+  extend_run(front_of(bytes, rows));
   bytes.remove_prefix(rows);
 }
 
@@ -146,7 +146,7 @@ void ServerSession::end_hold() {
 }
 
 bool ServerSession::on_message(char type, Bytes message) {
-  const Bytes body = message.substr(protocol::kHeaderSize);
+  const Bytes body = behind(message, protocol::kHeaderSize);
   if (type == kDataRow || type == kCopyData) {
     if (owed_.empty()) return lose_protocol("rows that nobody asked for"), false;
     if (owed_.front().errand == Errand::look_up) take_row(body);
@@ -219,7 +219,7 @@ bool ServerSession::on_completion(char type, Bytes body) {
   const Answer answer = owed_.front().answer;
   copying_in_ = false;
   // Without the zero byte at its end.
-  const Bytes tag = type == kCommandComplete && !body.empty() ? body.substr(0, body.size() - 1) : Bytes();
+  const Bytes tag = type == kCommandComplete && !body.empty() ? front_of(body, body.size() - 1) : Bytes();
   const bool forgets = tag.starts_with('D') && (tag == "DISCARD ALL" || tag == "DEALLOCATE ALL");
   if (forgets) {
     prepared_.clear();
