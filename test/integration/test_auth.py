@@ -365,15 +365,16 @@ def test_pam_judges_the_password_and_nobody_waits_for_it(cluster, db):
 # ---------------------------------------------------------------------------------------- what is left in memory
 
 def memory_of(process_id: int) -> bytes:
-    """All that the process may write to, as a core dump would show it."""
+    """All that the process may write to, as a core dump would show it; but for what a sanitizer reserves, terabytes of it."""
     found = []
     with open(f"/proc/{process_id}/maps") as maps, open(f"/proc/{process_id}/mem", "rb", 0) as memory:
         for line in maps:
             span, rights = line.split()[:2]
             if "w" in rights and "[v" not in line:
                 first, end = (int(part, 16) for part in span.split("-"))
-                memory.seek(first)
-                found.append(memory.read(end - first))
+                if end - first < 1 << 30:
+                    memory.seek(first)
+                    found.append(memory.read(end - first))
     return b"\0".join(found)
 
 
