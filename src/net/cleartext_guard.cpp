@@ -35,7 +35,8 @@ Request judge(std::string_view message) noexcept {
       return body.empty() ? Request::harmless : Request::refused;
     case 10: {  // SASL: names, and an empty one behind them
       constexpr std::string_view kEnd("\0\0", 2);
-      return body.find(kEnd) + kEnd.size() == body.size() ? Request::harmless : Request::refused;
+      const std::size_t end = body.find(kEnd);
+      return end != std::string_view::npos && end + kEnd.size() == body.size() ? Request::harmless : Request::refused;
     }
     case 8:   // what the exchange of GSSAPI goes on with
     case 11:  // and that of SASL, all of it

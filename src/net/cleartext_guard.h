@@ -48,6 +48,11 @@ class CleartextGuard {
   bool refuses() const noexcept { return watch_.refuses(); }
   /// libpq sees the end of its connection.
   void leave() noexcept;
+  /// What the next connection fails of is its own affair.
+  void forget() noexcept {
+    leave();
+    watch_ = LoginWatch(LoginWatch::Next::message);
+  }
 
  private:
   struct End {

@@ -409,7 +409,7 @@ class LibpqProbe final : public monitor::Probe, private NameUser {
   void drop() noexcept {
     poll_.reset();
     connection_.reset();
-    guard_.leave();
+    guard_.forget();
     if (queue) std::exchange(queue, nullptr)->remove(*this);
     state_ = ProbeState::away;
     asked_ = writing_ = false;

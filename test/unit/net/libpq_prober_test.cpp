@@ -240,6 +240,10 @@ TEST_CASE("what a server says during a login passes in any pieces, up to what mu
       {Next::message, notice + in_clear + ok, notice.size(), true},
       {Next::message, md5 + in_clear, md5.size(), true},
       {Next::message, message('R', std::string(4, '\0') + "x"), 0, true},
+      // Names of SASL without an end: libpq would read on in what comes behind.
+      {Next::message, message('R', std::string("\0\0\0\12S", 5)) + std::string("CRAM-SHA-256\0\0", 14) + in_clear, 0, true},
+      {Next::message, message('R', std::string("\0\0\0\12", 4)) + in_clear, 0, true},
+      {Next::message, message('R', std::string("\0\0\0\12SCRAM-SHA-256\0", 18)) + in_clear, 0, true},
       {Next::message, std::string("R\0\0\0\4", 5), 0, true},
       {Next::message, std::string("R\0\1\0\0", 5), 0, true},
       {Next::message, std::string("X\0\0\0\0", 5) + in_clear, 5, true},
