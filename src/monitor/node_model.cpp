@@ -34,7 +34,9 @@ void NodeModel::observed(const Observation& seen, Time asked, Time now) {
     seen_.timeline = std::max(before.timeline, seen.timeline);
     seen_.timeline_certain = before.timeline_certain || seen.timeline_certain;
   }
-  if (!same_instance || before.lsn < seen_.lsn || !before.in_recovery) advanced_at_ = now;
+  // One that had nothing to replay did not stand still.
+  if (!same_instance || before.lsn < seen_.lsn || !before.in_recovery || before.lsn >= before.received || seen_.lsn >= seen_.received)
+    advanced_at_ = now;
   streams_ = seen.timeline_certain && seen.timeline == seen_.timeline;
   if (!same_instance) {
     lag_.forget();

@@ -121,7 +121,10 @@ class ClientSession final : public io::TransportUser {
   bool holding() const noexcept { return holding_; }
   void end_hold() noexcept;
   /// While holding(): should the replica's connection break now, the unit runs on the primary, not on another replica.
-  void give_up_replica() { healed_from_ = "57014"; }
+  void give_up_replica() {
+    healed_from_ = "57014";
+    healed_by_refusal_ = false;
+  }
   /// The client has `part` of a long message: nothing else can be said to it until the rest has come.
   void note_part(bool part) noexcept { answer_cut_ = part; }
   /// The rest of the server's answer concerns nobody: the unit will run again.

@@ -445,6 +445,22 @@ TEST_CASE("pitfall 19: a slow read on a replica that gets on is left alone") {
   ALL_PROMISES_HELD(scene);
 }
 
+TEST_CASE("pitfall 19: a replica that had nothing to replay for long does not stand still") {
+  Scene scene(Scene::Settings{{"replica_read_timeout", "1"}, {"read_consistency", "eventual"}}, 2);
+  scene.start();
+  SimClient& client = scene.client();
+  SimClient& writer = scene.client();
+  REQUIRE(scene.wait_until([&] { return scene.read(client, 5) && !scene.on_primary(client); }));
+  scene.node(1).habits.replay_delay_min = scene.node(1).habits.replay_delay_max = milliseconds{600};
+  client.send(plan_slow_read(client.plan(), 4.0));
+  scene.wait(seconds{3});
+  REQUIRE(scene.write(writer, 0));
+  REQUIRE(scene.wait_until([&] { return client.outstanding() == 0; }));
+  CHECK_FALSE(scene.on_primary(client));
+  CHECK_FALSE(scene.world.log.said("a read hangs on a replica"));
+  ALL_PROMISES_HELD(scene);
+}
+
 TEST_CASE(
     "pitfall 21: a driver gets CopyInResponse and answers to Flush without having sent a Sync") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
