@@ -139,7 +139,7 @@ void Pooler::Impl::own_login_failed(Server& server) {
   PoolEntry& pool = server.pool;
   Client* const client = server.client;
   leave_own_server(server);
-  const Error why = server.why_gone.value_or(Error("connect failed"));
+  const Error why = server.why_gone.value_or(error_of(PoolerError::connect_failed));
   if (node_said_no(why)) {
     if (client) client->session.close(why);
     return;

@@ -291,7 +291,7 @@ void Pooler::Impl::note_failed_login(Server& server, pool::Subpool& subpool, boo
 void Pooler::Impl::login_failed(Server& server) {
   if (server.dedicated) return own_login_failed(server);
   PoolEntry& pool = server.pool;
-  const Error why = server.why_gone.value_or(Error("connect failed"));
+  const Error why = server.why_gone.value_or(error_of(PoolerError::connect_failed));
   pool::Subpool* subpool = pool.seats.find(server.node.id);
   if (!subpool || server.close_needed) return;
   const bool said_no = node_said_no(why);

@@ -14,6 +14,16 @@ Server& entry(session::ServerSession& session) noexcept {
   return *static_cast<Server*>(session.seat);
 }
 
+/// PgBouncer's word for it, which log watchers know, where no connection came to stand. It does not tell the cause.
+std::optional<PoolerError> failed_dial(const io::Transport* transport) noexcept {
+  switch (transport ? transport->dial_failure() : io::DialFailure::none) {
+    case io::DialFailure::none: return {};
+    case io::DialFailure::name: return PoolerError::name_lookup_failed;
+    case io::DialFailure::connect: return PoolerError::connect_failed;
+  }
+  return {};
+}
+
 /// What was closed keeps its transport this long, so that the last words go out.
 constexpr Duration kGraveTime = std::chrono::seconds(1);
 
@@ -335,8 +345,10 @@ void Pooler::Impl::server_gone(session::ServerSession& session, const Error& err
   if (server.subpool && server.seat_place() == pool::Place::active) --server.node.outstanding;
   server.pool.seats.closed(server);
   departed_.push_back(server);
+  const std::optional<PoolerError> failed = failed_dial(session.transport());
+  if (failed) log().warning(concat({name_of(server), error.text()}));
   if (settings_->log_disconnections) {
-    log().log(concat({name_of(server), "closing because: ", error.text(), " (age=",
+    log().log(concat({name_of(server), "closing because: ", failed ? text_of(*failed) : error.text(), " (age=",
                       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(
                                          now() - session.connected_at())
                                          .count()),

@@ -51,6 +51,8 @@ constexpr PoolerErrorRow kRows[] = {
     {PoolerError::own_query_timeout, "08006", "no answer to the pooler's own query (server_connect_timeout)"},
     {PoolerError::cancel_wait_timeout, "57014", "cancel_wait_timeout"},
 
+    {PoolerError::name_lookup_failed, "08001", "server DNS lookup failed"},
+    {PoolerError::connect_failed, "08001", "connect failed"},
     {PoolerError::login_has_been_failing, "08001", "server login has been failing, cached error: % (server_login_retry)"},
     {PoolerError::login_failed, "08001", "server login failed: %"},
     {PoolerError::wrong_password_type, "28000", "server login failed: wrong password type"},

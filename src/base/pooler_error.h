@@ -57,6 +57,8 @@ enum class PoolerError : std::uint8_t {
   own_query_timeout,
   cancel_wait_timeout,
   // Servers.
+  name_lookup_failed,
+  connect_failed,
   login_has_been_failing,
   login_failed,
   wrong_password_type,

@@ -64,6 +64,9 @@ class TransportUser {
   ~TransportUser() = default;
 };
 
+/// At which step a dial failed, for who tells the steps apart in a word; the cause is in what on_closed() gets.
+enum class DialFailure : std::uint8_t { none, name, connect };
+
 /// One connection. Destroying it closes it without a further callback.
 class Transport {
  public:
@@ -85,6 +88,8 @@ class Transport {
   virtual void hand_to(TransportUser& user) noexcept = 0;
   /// Null: not encrypted. Stays the same object until the transport dies.
   virtual const TlsInfo* tls() const noexcept { return nullptr; }
+  /// None too where it was accepted, where it ended by one's own close, and where only its encryption failed.
+  virtual DialFailure dial_failure() const noexcept { return DialFailure::none; }
 };
 
 /// A host name that has been looked up, or is being.

@@ -39,7 +39,7 @@ class DialledTransport final : public io::Transport, private io::TransportUser, 
       if (path) {
         socket_.connect({*path});
       } else {
-        socket_.fail(path.error());
+        socket_.fail(path.error(), io::DialFailure::connect);
       }
       return;
     }
@@ -49,7 +49,7 @@ class DialledTransport final : public io::Transport, private io::TransportUser, 
     }
     resolver.resolve(address.host, *this);
   }
-  void fail(Error why) noexcept { socket_.fail(std::move(why)); }
+  void fail(Error why) noexcept { socket_.fail(std::move(why), io::DialFailure::none); }
 
   void send(Bytes bytes) noexcept override {
     switch (step_) {
@@ -76,6 +76,7 @@ class DialledTransport final : public io::Transport, private io::TransportUser, 
     tls_ ? tls_->hand_to(user) : socket_.hand_to(user);
   }
   const io::TlsInfo* tls() const noexcept override { return tls_ ? tls_->tls() : nullptr; }
+  io::DialFailure dial_failure() const noexcept override { return socket_.dial_failure(); }
 
  private:
   enum class Step : std::uint8_t { plain, opening, asking, encrypting, refused };
@@ -83,7 +84,7 @@ class DialledTransport final : public io::Transport, private io::TransportUser, 
   void on_resolved(const Result<std::vector<SocketAddress>>& found) noexcept override {
     if (socket_.state() != SocketState::resolving) return;  // Closed meanwhile.
     if (!found) {
-      socket_.fail(found.error());
+      socket_.fail(found.error(), io::DialFailure::name);
       return;
     }
     std::vector<SocketAddress> addresses = *found;

@@ -62,7 +62,7 @@ void SocketTransport::connect(std::vector<SocketAddress> candidates) noexcept {
   ENSURE(state_ == SocketState::resolving);
   candidates_.assign(candidates.rbegin(), candidates.rend());
   if (candidates_.empty()) {
-    fail(Error(concat({"resolve ", peer_.host, ": no address"})));
+    fail(Error(concat({"resolve ", peer_.host, ": no address"})), io::DialFailure::name);
     return;
   }
   enter(SocketState::connecting);
@@ -74,7 +74,10 @@ void SocketTransport::expect_bytes() noexcept {
   loop_.notice(*this);
 }
 
-void SocketTransport::fail(Error why) noexcept { end_with_notice(std::move(why)); }
+void SocketTransport::fail(Error why, io::DialFailure at) noexcept {
+  dial_failure_ = at;
+  end_with_notice(std::move(why));
+}
 
 void SocketTransport::try_next_address() noexcept {
   int error = 0;
@@ -103,7 +106,7 @@ void SocketTransport::try_next_address() noexcept {
     watch();
     return;
   }
-  end_with_notice(Error(concat({"connect to ", to_string(peer_), ": ", error_text(error)})));
+  fail(Error(concat({"connect to ", to_string(peer_), ": ", error_text(error)})), io::DialFailure::connect);
 }
 
 void SocketTransport::finish_connecting() noexcept {
@@ -114,6 +117,7 @@ void SocketTransport::finish_connecting() noexcept {
     if (!candidates_.empty()) {
       try_next_address();
     } else {
+      dial_failure_ = io::DialFailure::connect;
       end(Error(concat({"connect to ", to_string(peer_), ": ", error_text(error)})));
     }
     return;

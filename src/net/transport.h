@@ -41,7 +41,8 @@ class SocketTransport final : public io::Transport, public LoopUser {
   /// Bytes are there already: they are read before the next turn, without a wait for the loop to say so.
   void expect_bytes() noexcept;
   /// Ends a transport that never stood: on_closed() follows before the next turn.
-  void fail(Error why) noexcept;
+  /// `at`: what dial_failure() says from now on.
+  void fail(Error why, io::DialFailure at) noexcept;
 
   void send(Bytes bytes) noexcept override;
   bool congested() const noexcept override { return congested_; }
@@ -57,6 +58,7 @@ class SocketTransport final : public io::Transport, public LoopUser {
   void give_up_closing() noexcept override;
 
   SocketState state() const noexcept { return state_; }
+  io::DialFailure dial_failure() const noexcept override { return dial_failure_; }
   const SocketOptions& options() const noexcept { return options_; }
 
  private:
@@ -96,6 +98,7 @@ class SocketTransport final : public io::Transport, public LoopUser {
   Fd socket_;
   Handle<uv_poll_t> poll_;
   SocketState state_;
+  io::DialFailure dial_failure_ = io::DialFailure::none;
   int interest_ = 0;
   bool paused_ = false;
   bool reading_dropped_ = false;

@@ -286,13 +286,15 @@ def test_half_handshakes_end_at_the_login_timeout_and_disturb_nobody(tls_cluster
             polite.socket.unwrap()
         polite.close()
         wait_for("all are gone", lambda: not [row for row in pooler.console("SHOW CLIENTS") if row["user"] == "app"])
-        assert "unexpected eof" not in pooler.log()
+        assert "unexpected eof while reading" not in pooler.log()
 
 
 def test_plain_cancel_requests_are_taken_where_tls_is_required(tls_cluster, db, certificates):
     """libpq before 17 sends them so; and towards the server they are encrypted like everything else."""
     settings = towards_clients(certificates, "require") + f"server_tls_sslmode = verify-full\nserver_tls_ca_file = {certificates.crt('ca')}\n"
     with poolers.running(ini(tls_cluster, db, settings)) as pooler:
+        with Wire(pooler.port) as plain:
+            assert plain.login("app", "t").errors[0]["M"] == "SSL required"
         with pooler.connect(sslmode="require") as connection:
             def cancel() -> None:
                 wait_for("it sleeps", lambda: tls_cluster.primary.value(
@@ -443,7 +445,7 @@ def test_each_mode_towards_each_server(tls_cluster, db, server_certificates, cer
                     got = str(error)
                     pooler.wait_log(expected)
                 assert expected in got, (certificate, mode, got)
-            assert "unexpected eof" not in pooler.log()
+            assert "unexpected eof while reading" not in pooler.log()
     finally:
         if certificate == "off":
             tls_cluster.primary.set("ssl", "on")
@@ -563,7 +565,7 @@ def test_a_server_that_answers_the_ssl_request_oddly_is_not_believed(mode, answe
                 pooler.rows("SELECT 1")
             pooler.wait_log(f"closing because: {words}")
             assert liar.heard[0] == wire.request(SSL_REQUEST)
-            assert "unexpected eof" not in pooler.log()
+            assert "unexpected eof while reading" not in pooler.log()
     finally:
         liar.close()
 

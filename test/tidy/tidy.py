@@ -6,6 +6,7 @@ Run by ctest, one test for each check below; `tidy.py` alone runs them all.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import pathlib
 import re
 import sys
@@ -215,44 +216,79 @@ def tests_in(path: pathlib.Path) -> dict[str, str]:
             for match, end in zip(begins, ends)}
 
 
-def contract_rows() -> Iterator[tuple[str, str]]:
-    """What PgBouncer has, as (kind, row) of tested_by.tsv."""
-    for kind, name in (("setting", "settings"), ("option", "options"), ("command", "console"), ("flag", "flags"), ("signal", "signals")):
+@dataclasses.dataclass(frozen=True)
+class ContractRow:
+    """One thing that PgBouncer has or does, as tested_by.tsv names it, and what a test of it must hold (one of the words)."""
+    kind: str
+    name: str
+    words: tuple[str, ...]
+    different: bool = False
+
+
+def contract_rows() -> Iterator[ContractRow]:
+    for kind, name in (("setting", "settings"), ("option", "options"), ("command", "console"), ("flag", "flags"), ("signal", "signals"),
+                       ("text", "texts"), ("rule", "rules"), ("tool", "tools")):
         for _, line in lines(TOP / "test/data/pgbouncer" / f"{name}.tsv"):
-            cells = line.rstrip("\n").split("\t")
             if line.startswith("#"):
                 continue
-            yield kind, f"-{cells[0]}, --{cells[1]}" if kind == "flag" else " ".join(cells[:2]) if kind == "option" else cells[0]
+            first, *more = line.rstrip("\n").split("\t")
+            if kind == "option":
+                yield ContractRow(kind, f"{first} {more[0]}", (more[0],))
+            elif kind == "flag":
+                yield ContractRow(kind, f"-{first}, --{more[0]}", (f'"-{first}"', f'"--{more[0]}"'))
+            elif kind == "signal":
+                yield ContractRow(kind, first, (f"SIG{first}",))
+            elif kind in ("rule", "tool"):
+                yield ContractRow(kind, first, (more[0],))
+            else:
+                yield ContractRow(kind, first, (first,), kind == "text" and more == ["different"])
+
+
+def names(row: ContractRow, test: str) -> bool:
+    """Whether the text of a test holds a word of the row: of settings and commands as a whole word, whatever the case of a command."""
+    # In C++ an escaped line end may stand before a setting's name, and quotes in a text are escaped.
+    said = test.replace("\\n", " ").replace('\\"', '"')
+    for word in row.words:
+        if row.kind in ("text", "rule", "tool"):
+            if word in said:
+                return True
+        elif re.search(r"(?<!\w)" + re.escape(word) + r"(?!\w)", said, re.IGNORECASE if row.kind == "command" else 0):
+            return True
+    return False
 
 
 def contract() -> Iterator[str]:
-    """Each row of the lists of what PgBouncer has is somebody's to test: the test exists, and names the row."""
+    """Each row of the lists of what PgBouncer has is somebody's to test: the test exists, and names the row. A text that is different
+    here is told on the migration page."""
+    rows = {(row.kind, row.name): row for row in contract_rows()}
     table = TOP / "test/data/pgbouncer/tested_by.tsv"
     known: dict[pathlib.Path, dict[str, str]] = {}
     tested = set()
     for number, line in lines(table):
         if line.startswith("#"):
             continue
-        kind, row, file, name = line.rstrip("\n").split("\t")
-        if (kind, row) in tested:
-            yield f"{where(table, number)}: {kind} {row} stands here twice"
-        tested.add((kind, row))
+        kind, name, file, test = line.rstrip("\n").split("\t")
+        row = rows.get((kind, name))
+        if row is None:
+            yield f"{where(table, number)}: PgBouncer has no {kind} {name}"
+            continue
+        if row in tested:
+            yield f"{where(table, number)}: {kind} {name} stands here twice"
+        tested.add(row)
         path = TOP / "test" / file
         if path not in known:
             known[path] = tests_in(path) if path.exists() else {}
-        said = known[path].get(name)
-        if said is None:
-            yield f"{where(table, number)}: there is no test {name!r} in test/{file}"
-            continue
-        words = [row.split()[-1] if kind == "option" else f"SIG{row}" if kind == "signal" else row]
-        if kind == "flag":
-            words = [f'"{word}"' for word in row.split(", ")]
-        # In C++ an escaped line end may stand before a setting's name.
-        if not any(re.search(r"(?<!\w)" + re.escape(word) + r"(?!\w)", said.replace("\\n", " "), re.IGNORECASE if kind == "command" else 0) for word in words):
-            yield f"{where(table, number)}: the test {name!r} does not name {row!r}"
-    for kind, row in contract_rows():
-        if (kind, row) not in tested:
-            yield f"{where(table, 1)}: nobody tests {kind} {row}"
+        if test not in known[path]:
+            yield f"{where(table, number)}: there is no test {test!r} in test/{file}"
+        elif not names(row, known[path][test]):
+            yield f"{where(table, number)}: the test {test!r} does not hold {' or '.join(row.words)!r}"
+    page = TOP / "docs/migrating-from-pgbouncer.md"
+    told = page.read_text()
+    for row in rows.values():
+        if row.different and f"| `{row.name}` |" not in told:
+            yield f"{where(page, 1)}: the text {row.name!r}, which is different here, is not told"
+        elif not row.different and row not in tested:
+            yield f"{where(table, 1)}: nobody tests {row.kind} {row.name}"
 
 
 CHECKS = {check.__name__: check for check in (arrows, foreign, purity, test_names, words, sizes, contract)}

@@ -171,6 +171,7 @@ TEST_CASE("PAUSE is answered when the last server is gone, RESUME serves who wai
   b.answer(*server, "UPDATE 1");
   CHECK(own->has("PAUSE"));
   CHECK(server->closing);
+  CHECK(b.log.has("closing because: pause mode (age=0s)"));
   b.ask(*client, "update b set x = 1");
   CHECK(b.dialer.dialled.size() == 1);
   b.ask(*own, "RESUME");

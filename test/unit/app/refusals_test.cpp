@@ -593,6 +593,13 @@ TEST_CASE("a message longer than max_packet_size ends the connection", "[refusal
   CHECK(error_on(*b.one) == "FATAL 08P01 bad packet header");
 }
 
+TEST_CASE("a Parse without the ends of its strings ends the connection", "[refusals]") {
+  Pair b;
+  b.one->say(std::string("P\0\0\0\x09name", 9) + std::string("!"));
+  b.turn();
+  CHECK(error_on(*b.one) == "FATAL 08P01 broken Parse packet");
+}
+
 TEST_CASE("a server that breaks off while it works takes its client along", "[refusals]") {
   Pair b;
   b.ask(*b.one, "update a set x = 1");

@@ -49,6 +49,8 @@ constexpr Known kKnown[] = {
     {"client_login_timeout", "57014"},
     {"client_login_timeout (server down)", "57P03"},
     {"connect timeout", "08001"},
+    {"server DNS lookup failed", "08001"},
+    {"connect failed", "08001"},
     {"server login has been failing, cached error: gone (server_login_retry)", "08001", "gone"},
     {"server login failed: wrong password type", "28000"},
     {"server conn crashed?", "08006"},

@@ -40,6 +40,7 @@ TEST_CASE("a dialled connection over TCP stands and carries bytes given before i
   REQUIRE(
       world.until([&] { return host.guests.size() == 1 && host.guests[0]->user.got == "early"; }));
   REQUIRE(user.connected);
+  REQUIRE(transport->dial_failure() == io::DialFailure::none);
   REQUIRE(transport->local() == host.guests[0]->transport->peer());
   REQUIRE(transport->peer() == host.guests[0]->transport->local());
   host.guests[0]->transport->send("answer");
@@ -59,6 +60,7 @@ TEST_CASE("a refused dial names the address and the cause, and not from within d
   REQUIRE(user.closed == 0);
   REQUIRE(world.until([&] { return user.closed == 1; }));
   REQUIRE(user.reason == "connect to 127.0.0.1:" + std::to_string(port) + ": Connection refused");
+  REQUIRE(transport->dial_failure() == io::DialFailure::connect);
   REQUIRE_FALSE(user.connected);
 }
 
@@ -68,6 +70,7 @@ TEST_CASE("a name that does not exist is an error that says so, and is remembere
   auto one = world.dialer.dial({.host = "no-such-host.invalid", .port = 1}, first);
   REQUIRE(world.until([&] { return first.closed == 1; }));
   REQUIRE(first.reason.rfind("resolve no-such-host.invalid: ", 0) == 0);
+  REQUIRE(one->dial_failure() == io::DialFailure::name);
   Recorder second;
   auto two = world.dialer.dial({.host = "no-such-host.invalid", .port = 1}, second);
   REQUIRE(second.closed == 0);
