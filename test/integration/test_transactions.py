@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 import pytest
 
@@ -296,11 +295,13 @@ def test_a_recovery_conflict_in_a_repeatable_block_is_passed_on(cluster, db):
             replica.set("max_standby_streaming_delay", None)
 
 
-def test_a_cancel_in_a_moving_block_fails_it(weir, client):
+def test_a_cancel_in_a_moving_block_fails_it(cluster, weir, client):
     client.query("BEGIN")
     client.query(READ)
-    client.send(simple("SELECT count(*) FROM deeds a, deeds b, deeds c, deeds d, deeds e, deeds f"))
-    time.sleep(0.3)  # Too early, it would hit nothing; the query runs for minutes.
+    client.send(simple("SELECT count(*) /* cancelled */ FROM deeds a, deeds b, deeds c, deeds d, deeds e, deeds f"))  # It runs for minutes.
+    wait_for("it runs", lambda: any(node.value(
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%/* cancelled */%' AND state = 'active' AND pid <> pg_backend_pid()")
+        for node in cluster.nodes))
     send_cancel(weir.port, client.key)
     answer = client.until("Z")
     assert answer.sqlstates == ["57014"] and answer.status == "E"

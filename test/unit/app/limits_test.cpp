@@ -6,92 +6,6 @@
 using namespace pgweir;
 using namespace pgweir::test;
 
-namespace {
-
-/// A client in a transaction that its server has begun.
-std::shared_ptr<Wire> in_transaction(Bench& b, Wire& server, std::string_view user = "web") {
-  auto client = b.client("shop", user);
-  b.ask(*client, "begin");
-  b.answer(server, "BEGIN", 'T');
-  return client;
-}
-
-}  // namespace
-
-TEST_CASE("client_idle_timeout closes who is idle, and [users] says it for one", "[limits]") {
-  Bench b("client_idle_timeout = 5\n[users]\npatient = client_idle_timeout=60\n");
-  auto quick = b.client("shop", "web");
-  b.server_logs_in();
-  auto patient = b.client("shop", "patient");
-  b.server_logs_in();
-  b.pass(4s);
-  CHECK_FALSE(quick->closing);
-  b.pass(2s);
-  CHECK(quick->has("client_idle_timeout"));
-  CHECK_FALSE(patient->closing);
-  b.pass(60s);
-  CHECK(patient->has("client_idle_timeout"));
-}
-
-TEST_CASE("idle_transaction_timeout closes who is idle in a transaction", "[limits]") {
-  Bench b("idle_transaction_timeout = 5\n[users]\npatient = idle_transaction_timeout=60\n");
-  auto first = b.client("shop", "web");
-  auto server = b.server_logs_in();
-  auto second = b.client("shop", "patient");
-  auto other_server = b.server_logs_in();
-  auto quick = in_transaction(b, *server);
-  auto patient = in_transaction(b, *other_server, "patient");
-  b.pass(1s);
-  b.pass(3s);
-  CHECK_FALSE(quick->closing);
-  b.pass(3s);
-  CHECK(quick->has("idle transaction timeout"));
-  CHECK(server->closing);
-  CHECK_FALSE(patient->closing);
-  CHECK_FALSE(first->closing);
-  b.pass(60s);
-  CHECK(patient->has("idle transaction timeout"));
-}
-
-TEST_CASE("transaction_timeout closes whose transaction takes too long, busy or not", "[limits]") {
-  Bench b("transaction_timeout = 5\n[users]\npatient = transaction_timeout=60\n");
-  auto first = b.client("shop", "web");
-  auto server = b.server_logs_in();
-  auto second = b.client("shop", "patient");
-  auto other_server = b.server_logs_in();
-  auto quick = in_transaction(b, *server);
-  auto patient = in_transaction(b, *other_server, "patient");
-  for (int i = 0; i < 4; ++i) {
-    b.pass(1s);
-    b.ask(*quick, "select 1");
-    b.answer(*server, "SELECT 1", 'T');
-  }
-  CHECK_FALSE(quick->closing);
-  b.pass(2s);
-  CHECK(quick->has("transaction timeout"));
-  CHECK(server->closing);
-  CHECK_FALSE(patient->closing);
-}
-
-TEST_CASE("query_timeout closes whose query runs or waits for too long", "[limits]") {
-  Bench b("query_timeout = 5\n[users]\npatient = query_timeout=60\n");
-  auto running = b.client("shop", "web");
-  auto server = b.server_logs_in();
-  auto waiting = b.client("shop", "web");
-  auto patient = b.client("shop", "patient");
-  auto other_server = b.server_logs_in();
-  b.ask(*running, "select 'long'");
-  b.ask(*waiting, "select 'behind it'");
-  b.ask(*patient, "select 'long'");
-  b.pass(4s);
-  CHECK_FALSE(running->closing);
-  b.pass(2s);
-  CHECK(running->has("query timeout"));
-  CHECK(server->closing);
-  CHECK(waiting->has("query_timeout"));
-  CHECK_FALSE(patient->closing);
-}
-
 TEST_CASE("a transaction that has ended counts for no time-out", "[limits]") {
   Bench b("query_timeout = 5\ntransaction_timeout = 5\nidle_transaction_timeout = 5\n");
   auto client = b.client("shop", "web");
@@ -100,30 +14,6 @@ TEST_CASE("a transaction that has ended counts for no time-out", "[limits]") {
   b.answer(*server, "SELECT 1");
   b.pass(10min);
   CHECK_FALSE(client->closing);
-}
-
-TEST_CASE("clients are counted by database and by user", "[limits]") {
-  Bench b(
-      "max_db_client_connections = 2\nmax_user_client_connections = 3\n"
-      "[databases]\nwide = host=10.0.0.9 max_db_client_connections=5\n"
-      "[users]\nnarrow = max_user_client_connections=1\n");
-  std::vector<std::shared_ptr<Wire>> in;
-  for (int i = 0; i < 2; ++i) in.push_back(b.client("shop", "web"));
-  b.server_logs_in();
-  auto third = b.client("shop", "other");
-  CHECK(third->has("client connections exceeded (max_db_client_connections)"));
-  in.push_back(b.client("wide", "web"));
-  auto fourth = b.client("wide", "web");
-  CHECK(fourth->has("client connections exceeded (max_user_client_connections)"));
-  in.push_back(b.client("wide", "narrow"));
-  auto second_narrow = b.client("wide", "narrow");
-  CHECK(second_narrow->has("client connections exceeded (max_user_client_connections)"));
-  for (const auto& wire : in) CHECK_FALSE(wire->closing);
-  // Who leaves makes room.
-  in[0]->hang_up();
-  b.turn();
-  auto again = b.client("shop", "other");
-  CHECK_FALSE(again->closing);
 }
 
 TEST_CASE("a database that * made goes when nobody has used it for autodb_idle_timeout",
@@ -187,49 +77,6 @@ TEST_CASE("login_notify_message is a notice behind the login", "[limits]") {
   auto client = b.client("shop", "web");
   b.server_logs_in();
   CHECK(client->has("maintenance at noon"));
-}
-
-TEST_CASE("query_wait_notify tells who waits, once", "[limits]") {
-  Bench b("query_wait_notify = 3\n");
-  auto first = b.client("shop", "web");
-  auto server = b.server_logs_in();
-  auto second = b.client("shop", "web");
-  b.ask(*first, "select 1");
-  b.ask(*second, "select 2");
-  second->take();
-  b.pass(2900ms);
-  CHECK(second->sent.empty());
-  b.pass(200ms);
-  CHECK(second->take().find(
-            "No server connection available in postgres backend, client being queued") !=
-        std::string::npos);
-  b.pass(30s);
-  CHECK(second->sent.empty());
-}
-
-TEST_CASE("query_wait_timeout can be said for one database and one user", "[limits]") {
-  Bench b(
-      "query_wait_timeout = 50\n[databases]\nhasty = host=10.0.0.9 query_wait_timeout=5\n"
-      "[users]\nhastier = query_wait_timeout=2\n");
-  const auto blocked = [&](std::string_view database, std::string_view user) {
-    auto holder = b.client(database, user);
-    auto server = b.server_logs_in();
-    b.ask(*holder, "select 1");
-    auto waiter = b.client(database, user);
-    b.ask(*waiter, "select 2");
-    return waiter;
-  };
-  auto by_user = blocked("hasty", "hastier");
-  auto by_database = blocked("hasty", "web");
-  auto by_default = blocked("shop", "web");
-  b.pass(3s);
-  CHECK(by_user->has("query_wait_timeout"));
-  CHECK_FALSE(by_database->closing);
-  b.pass(3s);
-  CHECK(by_database->has("query_wait_timeout"));
-  CHECK_FALSE(by_default->closing);
-  b.pass(45s);
-  CHECK(by_default->has("query_wait_timeout"));
 }
 
 TEST_CASE("server_lifetime of a database beats the global one", "[limits]") {
