@@ -186,6 +186,7 @@ std::vector<ConfigRow> show_config(const Settings& settings) {
   std::vector<ConfigRow> rows;
   rows.reserve(setting_rows().size());
   for (const Row& row : setting_rows()) {
+    if (row.origin == Origin::later) continue;  // The announced PgBouncer does not know it.
     ConfigRow shown{std::string(row.name), row.get(settings), std::string(row.fallback),
                     row.reload == Reload::live};
     if ((row.name == "monitor_password" || row.name == "auth_ldap_options") && !shown.value.empty())

@@ -379,7 +379,7 @@ bool needs_new_servers(const Database& before, const Database& after) noexcept;
 /// and stays, as PgBouncer does.
 Status apply_set(Settings& settings, std::string_view name, std::string_view value);
 
-/// One row of SHOW CONFIG.
+/// One row of SHOW CONFIG, which has all settings but those of PgBouncers after 1.25.2.
 struct ConfigRow {
   std::string key;
   std::string value;

@@ -186,7 +186,9 @@ TEST_CASE("what SHOW CONFIG says of PgBouncer's settings is what PgBouncer says"
     shown.emplace(row.key, std::move(row));
   for (const Fields& fact : contract("settings.tsv", 4)) {
     INFO(fact[0]);
-    REQUIRE(shown.count(fact[0]) == 1);
+    const bool later = fact[3] == "later";  // 1.25.2 does not show what is newer.
+    REQUIRE(shown.count(fact[0]) == (later ? 0 : 1));
+    if (later) continue;
     CHECK(shown[fact[0]].fallback == fact[1]);
     CHECK((shown[fact[0]].changeable ? "yes" : "no") == fact[2]);
     // The rights of the socket are printed as a number.
