@@ -48,7 +48,11 @@ void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag)
       reset_all_own();
     }
   }
-  if (on_replica_) return;
+  if (on_replica_) {
+    // ROLLBACK TO has the tag of ROLLBACK.
+    transaction_ended_ = transaction_ended_ || (flight_controls_transaction_ && (tag == "COMMIT" || tag == "ROLLBACK"));
+    return;
+  }
   if (sql_prepared_ && tag == "PREPARE") sql_prepared_->confirmed(units_sent_ - in_flight_ + 1);
   rolled_back_ = tag == "ROLLBACK";
   ended_within_ = ended_within_ || transaction_ended_;
@@ -156,6 +160,9 @@ char ClientSession::on_ready(ServerSession& server, char status) {
     reruns_ = 0;
     if (whole_block()) {
       settle_on_replica(status);
+    } else if (settled_on_replica() && transaction_ended_ && status == 'T' && in_flight_ == 0 && !unit_open_) {
+      chain_from_replica();
+      status = 'I';
     } else {
       unit_failed_ ? fail_block() : note_block_read();
       status_ = status;

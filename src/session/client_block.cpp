@@ -168,6 +168,12 @@ bool ClientSession::may_read_in_block(Bytes unit) const {
   return plain && !asks_for_the_time(unit);
 }
 
+/// The rules of the unit's tables promise what a block needs.
+bool ClientSession::rules_go_forward() const noexcept {
+  const std::vector<routing::RuledTables>& ruled = unit_->facts().ruled;
+  return std::all_of(ruled.begin(), ruled.end(), [](const routing::RuledTables& tables) { return goes_forward(tables.level); });
+}
+
 /// A portal outlives its unit in a block, and not outside of one.
 void ClientSession::note_portal(char type, Bytes body) {
   switch (type) {
@@ -241,6 +247,16 @@ void ClientSession::note_block_read() {
 void ClientSession::settle_on_replica(char status) {
   block_->enter(BlockEvent::leave);
   status_ = status;
+}
+
+/// AND CHAIN has begun another transaction on the replica, which may be behind by now: it is taken back there, and begins anew wherever
+/// its first statement finds what it has to see.
+void ClientSession::chain_from_replica() {
+  block_->chain(hub_.now());
+  status_ = 'I';
+  ++pool_->counters.xact_count;
+  pool_->counters.xact_time += hub_.now() - transaction_at_;
+  transaction_at_ = hub_.now();
 }
 
 /// The transaction that a replica runs waits for its client: when it is lost, the client need not be.

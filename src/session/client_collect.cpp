@@ -80,6 +80,8 @@ std::size_t ClientSession::collect(Bytes input) {
       if (const std::optional<std::size_t> done = answer_block(input)) return *done;
     }
     if (block_open() && block_->take_loss()) return tell_of_lost_block();
+    // Within a transaction its reads must not go back, whatever a hint says.
+    if (block_open() && !whole_block() && unit_->facts().hint == sql::Hint::replica) unit_->facts().hint = sql::Hint::none;
     if (block_open()) block_reads_ = may_read_in_block(input.substr(0, examined_));
   }
   unit_complete();

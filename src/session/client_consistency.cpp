@@ -43,6 +43,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   const bool all = unit_->reads_all() || database.stale() || whole_block();
   const bool by_rules = database.table_rules != nullptr;
   if (by_rules) judge_tables(hub_, database, {unit_->reads(), all}, unit_->arrival, facts, unit_->judged_by_level);
+  if (by_rules && block_open() && !whole_block() && !rules_go_forward()) facts.in_transaction = true;
   const auto ruled_by = [&](auto... levels) {
     return std::any_of(facts.ruled.begin(), facts.ruled.end(), [&](const routing::RuledTables& ruled) { return ((ruled.level == levels) || ...); });
   };

@@ -16,8 +16,19 @@ namespace pgweir::session {
 
 using namespace protocol::frontend;
 
+namespace {
+
+bool has_no_parameters(const protocol::Bind& bind) noexcept {
+  protocol::Reader rest(bind.rest);
+  for (int formats = rest.i16(); formats > 0 && !rest.failed(); --formats) rest.i16();
+  return rest.i16() == 0 && !rest.failed();
+}
+
+}  // namespace
+
 OwnUnit read_own_unit(Bytes input) noexcept {
   OwnUnit unit;
+  bool bound = false;
   bool executed = false;
   std::size_t at = 0;
   while (at < input.size()) {
@@ -30,17 +41,18 @@ OwnUnit read_own_unit(Bytes input) noexcept {
       case kParse: unit.fits = at == *size; break;  // Only the first.
       case kBind: {
         const auto bind = protocol::parse_bind(body);
-        unit.fits = bind && bind->portal.empty() && bind->statement.empty() && !executed;
+        unit.fits = bind && bind->portal.empty() && bind->statement.empty() && has_no_parameters(*bind) && !executed;
+        bound = true;
         break;
       }
       case kDescribe: {
         const auto target = protocol::parse_describe(body);
-        unit.fits = target && target->name.empty();
+        unit.fits = target && target->name.empty() && (target->is_statement() || bound);
         break;
       }
       case kExecute: {
         const auto execute = protocol::parse_execute(body);
-        unit.fits = execute && execute->portal.empty() && !std::exchange(executed, true);
+        unit.fits = execute && execute->portal.empty() && bound && !std::exchange(executed, true);
         break;
       }
       case kSync:
@@ -175,6 +187,8 @@ Status ClientSession::set_own(OwnSetting setting, std::string_view value) {
       if (!own_state_) own_state_ = std::make_unique<OwnState>();
       own_state_->key = value;
       key_ = value.empty() ? nullptr : pool_->database->marks->keys.get(value, *pool_->database->captures);
+      // What the open block has shown under another key it must go on showing.
+      if (block_open()) see_latest(causality());
       break;
     case OwnSetting::read_consistency:
       level_ = *config::parse_consistency(value);

@@ -278,6 +278,8 @@ class ClientSession final : public io::TransportUser {
   void fail_block();
   void note_block_read();
   void settle_on_replica(char status);
+  void chain_from_replica();
+  bool rules_go_forward() const noexcept;
   bool may_lose_block() const noexcept;
   void lose_block();
   std::size_t tell_of_lost_block();

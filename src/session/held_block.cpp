@@ -10,6 +10,7 @@ std::optional<BlockState> next(BlockState from, BlockEvent event) noexcept {
     case none:
       if (event == BlockEvent::begin) return begun;
       if (event == BlockEvent::lose) return failed;
+      if (event == BlockEvent::chain) return begun;
       return std::nullopt;
     case begun:
     case reading:

@@ -16,7 +16,8 @@ namespace pgweir::session {
 //    ▲                └────────────────────────────────────────────────────────────────────────► ▲
 //    └── COMMIT or ROLLBACK answered here, or a server has begun it ◄── begun, reading, failed
 //
-// AND CHAIN leads back to begun. A replica that is lost with the transaction leads from none to failed.
+// AND CHAIN leads back to begun, also from none when a replica has run the block to its end. A replica that is lost with the
+// transaction leads from none to failed.
 enum class BlockState : std::uint8_t { none, begun, reading, failed };
 enum class BlockEvent : std::uint8_t { begin, read, fail, leave, chain, lose };
 

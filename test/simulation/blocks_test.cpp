@@ -1,6 +1,7 @@
 // Transaction blocks that may read on replicas, played one by one.
 #include <catch2/catch.hpp>
 
+#include "base/text.h"
 #include "scene.h"
 
 using namespace pgweir;
@@ -145,5 +146,66 @@ TEST_CASE("a cancel of a statement that waits in a block fails the block") {
   CHECK(client.status() == 'E');
   REQUIRE(end(scene, client, "ROLLBACK"));
   CHECK(client.last_error() == "");
+  CHECK(scene.failure() == "");
+}
+
+TEST_CASE("a repeatable block that begins behind AND CHAIN is as fresh as one that begins by itself") {
+  const std::string ending = GENERATE("COMMIT AND CHAIN", "ROLLBACK AND CHAIN");
+  Scene scene(both());
+  scene.start();
+  SimClient& writer = scene.client();
+  SimClient& client = scene.client();
+  REQUIRE(scene.wait_until([&] { return scene.read(client, 3) && !scene.on_primary(client); }));
+  scene.wait(seconds{1});
+  REQUIRE(begin(scene, client, kRepeatable));
+  REQUIRE(scene.read(client, 3));
+  REQUIRE_FALSE(scene.on_primary(client));
+  scene.pause_replay(true);
+  REQUIRE(scene.write(writer, 1));
+  Unit unit = plan_simple(client.plan(), ending, "CZ");
+  unit.ends = unit.chains = true;
+  unit.rolls_back = ending[0] == 'R';
+  REQUIRE(scene.ask(client, std::move(unit)));
+  REQUIRE(client.status() == 'T');
+  REQUIRE(scene.read(client, 1));
+  CHECK(scene.on_primary(client));
+  REQUIRE(end(scene, client, "COMMIT"));
+  scene.pause_replay(false);
+  CHECK(scene.failure() == "");
+}
+
+TEST_CASE("neither a hint, nor another key, nor a table's rule lets the reads of a block go backwards") {
+  const std::string how = GENERATE("hint", "key", "t1 = eventual\n", "t1 = lag 1min\n", "t1 = window 0.001\n");
+  const bool by_rule = how[0] == 't';
+  Scene scene(both(), 3, 1, by_rule ? how : std::string());
+  scene.start();
+  SimClient& client = scene.client();
+  SimClient& other = scene.client();
+  REQUIRE(scene.wait_until([&] { return scene.read(client, 1) && !scene.on_primary(client); }));
+  REQUIRE(scene.ask(other, "SET pgweir.causal_key = 'another'", "CZ"));
+  REQUIRE(scene.ask(other, plan_error(other.plan())));
+  REQUIRE(scene.ask(other, "RESET pgweir.causal_key", "CZ"));
+  REQUIRE(scene.wait_until([&] { return scene.read(client, 1) && !scene.on_primary(client); }));
+  // Only one replica has what somebody wrote past the pooler, and the client sees it there.
+  INFO(how);
+  const std::string newer = client.last_node();
+  SimNode& older = scene.node(newer == "n1" ? 2 : 1);
+  older.pause_replay(true);
+  const RecordId written = scene.node(0).append(1U << 1);
+  scene.wait(seconds{1});
+  REQUIRE(begin(scene, client, "BEGIN"));
+  REQUIRE(scene.read(client, 1));
+  REQUIRE(client.last_node() == (by_rule ? "n0" : newer));
+  REQUIRE(scene.world.truth.record(client.last_snapshot()).versions[1] == written);
+  // What is busy is not asked while another one may answer.
+  other.send(plan_slow_read(other.plan(), 3.0));
+  scene.wait(milliseconds{200});
+  if (how == "key") REQUIRE(scene.ask(client, "SET pgweir.causal_key = 'another'", "CZ"));
+  Unit unit = plan_simple(client.plan(), how == "hint" ? "/* pgweir: replica */ SELECT v, '@' FROM t1" : "SELECT v, '@' FROM t1", "T*CZ");
+  unit.reads = {1U << 1};
+  REQUIRE(scene.ask(client, std::move(unit)));
+  CHECK(client.last_node() != older.host());
+  CHECK(scene.world.truth.record(client.last_snapshot()).versions[1] == written);
+  REQUIRE(end(scene, client, "COMMIT"));
   CHECK(scene.failure() == "");
 }

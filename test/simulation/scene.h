@@ -14,8 +14,9 @@ class Scene {
  public:
   using Settings = std::map<std::string, std::string>;
 
-  explicit Scene(Settings settings = {}, int nodes = 3, std::uint64_t seed = 1)
-      : world(options(std::move(settings), nodes, seed)) {}
+  explicit Scene(Settings settings = {}, int nodes = 3, std::uint64_t seed = 1,
+                 std::string table_rules = {})
+      : world(options(std::move(settings), nodes, seed, std::move(table_rules))) {}
 
   /// Starts the pooler and gives it time to know the cluster.
   void start() {
@@ -67,8 +68,9 @@ class Scene {
 
  private:
   static WorldOptions options(std::map<std::string, std::string> settings, int nodes,
-                              std::uint64_t seed) {
+                              std::uint64_t seed, std::string table_rules) {
     WorldOptions options;
+    options.table_rules = std::move(table_rules);
     options.seed = seed;
     options.print_trace = std::getenv("PGWEIR_TRACE") != nullptr;  // For who looks into a failure.
     options.nodes = nodes;

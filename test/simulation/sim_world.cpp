@@ -73,6 +73,7 @@ std::string SimWorld::ini(const std::map<std::string, std::string>& settings) co
        "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\n"
        "auth_type = trust\nauth_file = userlist.txt\nserver_cleartext_password = 1\n"});
   for (const auto& [name, value] : settings) text += concat({name, " = ", value, "\n"});
+  if (!options_.table_rules.empty()) text += "[table_rules]\n" + options_.table_rules;
   return text;
 }
 

@@ -52,6 +52,8 @@ struct WorldOptions {
   /// Of the database line, behind host= and replica_host=.
   std::string database_options;
   std::string password;
+  /// Lines of [table_rules].
+  std::string table_rules;
 };
 
 class SimWorld {

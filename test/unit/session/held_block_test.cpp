@@ -14,7 +14,7 @@ TEST_CASE("a held block goes where its table says from every state", "[session]"
     std::optional<BlockState> begin, read, fail, leave, chain, lose;
   };
   const Row rows[] = {
-      {none, begun, kNowhere, kNowhere, kNowhere, kNowhere, failed},
+      {none, begun, kNowhere, kNowhere, kNowhere, begun, failed},
       {begun, kNowhere, reading, failed, none, begun, kNowhere},
       {reading, kNowhere, reading, failed, none, begun, kNowhere},
       {failed, kNowhere, kNowhere, kNowhere, none, begun, kNowhere},
