@@ -190,6 +190,7 @@ Step ClientLogin::ask_password() {
 }
 
 Step ClientLogin::ask_md5() {
+  if (!md5_available()) return refuse(PoolerError::no_md5);
   std::array<char, 4> salt;
   context_.random.fill(salt);
   md5_salt_.assign(salt.data(), salt.size());
@@ -231,6 +232,12 @@ Step ClientLogin::check_password(Bytes body) {
   if (method_ == Method::pam || method_ == Method::ldap) {
     state_ = State::wants_verdict;
     return {.state = Step::State::outside, .send = {}, .why = std::nullopt};
+  }
+  // Known or not: nobody learns from it who is.
+  if (shown_form() == SecretForm::md5 && !md5_available()) {
+    wipe(*password_);
+    password_.reset();
+    return refuse(PoolerError::no_md5);
   }
   // Checking takes its time, which would say whether there is something to check.
   const Secret mock = mock_secret(shown_form(), context_.server_secret.salt_for(user_), context_.scram_iterations);

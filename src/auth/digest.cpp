@@ -24,17 +24,14 @@ unsigned char* raw(char* at) noexcept { return reinterpret_cast<unsigned char*>(
 
 /// Looked up once: OpenSSL 3 takes longer to find an algorithm by its name than to hash a login's few bytes. Never freed, as
 /// libcrypto's own end may come first.
-const EVP_MD* algorithm_named(const char* name) {
-  const EVP_MD* found = EVP_MD_fetch(nullptr, name, nullptr);
+const EVP_MD* sha256_algorithm() {
+  static const EVP_MD* const found = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   ENSURE(found != nullptr);  // Built without it: nobody could log in.
   return found;
 }
-const EVP_MD* sha256_algorithm() {
-  static const EVP_MD* const found = algorithm_named("SHA256");
-  return found;
-}
+/// Null: not to be had here.
 const EVP_MD* md5_algorithm() {
-  static const EVP_MD* const found = algorithm_named("MD5");
+  static const EVP_MD* const found = EVP_MD_fetch(nullptr, "MD5", nullptr);
   return found;
 }
 
@@ -90,7 +87,10 @@ Key pbkdf2_sha256(std::string_view password, std::string_view salt, std::uint32_
   return out;
 }
 
+bool md5_available() { return md5_algorithm() != nullptr; }
+
 std::string md5_hex(std::string_view first, std::string_view second) {
+  ENSURE(md5_available());
   std::array<char, 16> sum;
   digest(md5_algorithm(), {first, second}, sum.data());
   std::string hex;

@@ -15,6 +15,9 @@ namespace pgweir::auth {
 Key sha256(std::initializer_list<std::string_view> parts);
 Key hmac_sha256(std::string_view key, std::string_view text);
 Key pbkdf2_sha256(std::string_view password, std::string_view salt, std::uint32_t iterations);
+/// Whether libcrypto lets MD5 be used: in FIPS mode it does not. To be asked before the three below, which end the
+/// process without it.
+bool md5_available();
 /// Of both parts one after another, as 32 lower-case hex digits.
 std::string md5_hex(std::string_view first, std::string_view second);
 /// md5_hex of password and user: what stands behind "md5" in a stored secret.

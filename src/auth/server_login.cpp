@@ -81,6 +81,7 @@ Result<ServerLogin::Answer> ServerLogin::cleartext(const Channel& channel) {
 Result<ServerLogin::Answer> ServerLogin::md5(Bytes salt) {
   if (sasl_ != Sasl::none) return failed("unexpected authentication request");
   if (salt.size() != kMd5SaltSize) return failed("malformed authentication request");
+  if (!md5_available()) return declined(text_of(PoolerError::no_md5));
   std::string hash;
   if (credentials_.password) {
     hash = md5_of_password(*credentials_.password, user_);

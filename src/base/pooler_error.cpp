@@ -18,6 +18,9 @@ constexpr PoolerErrorRow kRows[] = {
     {PoolerError::login_rejected, "28000", "login rejected"},
     {PoolerError::empty_password, "28P01", "empty password returned by client"},
     {PoolerError::no_method, "28000", "no authentication method is found"},
+    // As PostgreSQL says it, for scripts that set up standbys look for it.
+    {PoolerError::no_replication_rule, "28000", "no pg_hba.conf entry for replication connection from host %"},
+    {PoolerError::no_md5, "0A000", "md5 authentication needs MD5, which OpenSSL does not offer here (FIPS mode?)"},
 
     {PoolerError::no_such_database, "3D000", "no such database: %"},
     {PoolerError::database_disabled, "55000", "database \"%\" is disabled"},

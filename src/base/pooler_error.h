@@ -25,6 +25,8 @@ enum class PoolerError : std::uint8_t {
   login_rejected,
   empty_password,
   no_method,
+  no_replication_rule,
+  no_md5,
   // Where one wants to go.
   no_such_database,
   database_disabled,

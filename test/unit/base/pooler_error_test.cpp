@@ -76,7 +76,11 @@ constexpr Known kOnPurpose[] = {
     {"prepared statement \"s\" does not exist", "26000", "s"},
     {"prepared statement \"s\" already exists", "42P05", "s"},
     {"server login failed: connection refused", "08001", "connection refused"},
+    // What its users know of the server behind it; PgBouncer's own rules say "no authentication method is found".
+    {"no pg_hba.conf entry for replication connection from host \"10.1.2.3\", user \"standby\", no encryption", "28000",
+     "\"10.1.2.3\", user \"standby\", no encryption"},
     // PgBouncer has no such case.
+    {"md5 authentication needs MD5, which OpenSSL does not offer here (FIPS mode?)", "0A000"},
     {"no answer to the pooler's own query (server_connect_timeout)", "08006"},
     {"the primary has changed", "57P01"},
     {"a read hangs on a replica that replays nothing (replica_read_timeout)", "57014"},
