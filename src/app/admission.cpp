@@ -19,6 +19,15 @@ Client& entry(session::ClientSession& session) noexcept {
   return *static_cast<Client*>(session.seat);
 }
 
+/// What the client is told where no rule fits.
+std::string no_rule_text(const session::ClientSession& session, const auth::HbaQuestion& asked) {
+  if (!asked.physical_replication) return std::string(text_of(PoolerError::no_method));
+  const std::string host = asked.address ? session.peer().host : "[local]";
+  return error_of(PoolerError::no_replication_rule,
+                  concat({"\"", host, "\", user \"", asked.user, "\", ", asked.encrypted ? "SSL encryption" : "no encryption"}))
+      .text();
+}
+
 }  // namespace
 
 /// "C-0x1f: shop/web@10.1.2.3:4711 ": what stands before a log line about a client.
@@ -141,12 +150,12 @@ bool Pooler::Impl::choose_method(Client& client, session::Admission& answer) {
     log().warning(concat({name_of(client), "nobody can be asked for the roles of ", entrance.user,
                           " (auth_user, auth_dbname), and a rule for +role may fit: refused"}));
     answer.method = auth::Method::reject;
-    answer.stranger_text = text_of(PoolerError::no_method);
+    answer.stranger_text = no_rule_text(client.session, question);
     return true;
   }
   entrance.rule = entrance.access->rules.find(question);
   answer.method = entrance.rule ? entrance.rule->method : auth::Method::reject;
-  if (!entrance.rule) answer.stranger_text = text_of(PoolerError::no_method);
+  if (!entrance.rule) answer.stranger_text = no_rule_text(client.session, question);
   return true;
 }
 

@@ -229,6 +229,25 @@ def test_rules_decide_by_database_user_and_address(cluster, db):
         assert attempt(pooler, "t", "stranger", None) == "no authentication method is found"
 
 
+def test_physical_replication_needs_a_rule_of_its_own(cluster, db):
+    """`all` does not hold it; the refusal is in PostgreSQL's words."""
+    files = {"hba": "host all other 127.0.0.1/32 trust\nhost replication app 127.0.0.1/32 trust\nlocal all all trust\n"}
+    words = 'no pg_hba.conf entry for replication connection from host "{}", user "{}", no encryption'
+    with poolers.running(hba_ini(cluster, db), poolers.USERLIST, files) as pooler:
+        for folder, host in ((None, HOST), (str(pooler.folder), "[local]")):
+            with Wire(pooler.port, folder) as client:
+                error = client.login("other", "t", replication="true").errors[0]
+            assert (error["S"], error["C"], error["M"]) == ("FATAL", "28000", words.format(host, "other"))
+            pooler.wait_log("closing because: " + words.format(host, "other"))
+        with Wire(pooler.port) as client:       # has its rule, and no such privilege on the server
+            assert "pg_hba.conf" not in client.login("app", "t", replication="true").errors[0]["M"]
+        with Wire(pooler.port) as client:       # logical: a login to its database
+            assert "pg_hba.conf" not in client.login("other", "t", replication="database").errors[0]["M"]
+        with psycopg2.connect(host=HOST, port=pooler.port, dbname="t", user="other") as connection:
+            assert poolers.query(connection, "SELECT 1") == [(1,)]
+        connection.close()
+
+
 def test_a_bad_file_keeps_the_old_rules(cluster, db):
     with poolers.running(hba_ini(cluster, db), poolers.USERLIST, {"hba": "host all all 127.0.0.1/32 trust\n"}) as pooler:
         assert attempt(pooler, "t", "app", None) == OK

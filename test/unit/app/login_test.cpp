@@ -339,6 +339,28 @@ TEST_CASE("rules that hang on roles which nobody can be asked for refuse", "[log
   CHECK_FALSE(early.client("asker")->closing);
 }
 
+TEST_CASE("physical replication without a rule is refused in PostgreSQL's words", "[login]") {
+  // `all` does not hold it, and logical replication is an ordinary login to its database.
+  for (const char* value : {"true", "database"}) {
+    for (std::int64_t uid : {-1, 77}) {
+      Bench b("auth_type = hba\nauth_hba_file = rules", "", "host shop asker all trust\nlocal all all trust\n");
+      const std::shared_ptr<Wire> wire = b.network.connect(uid);
+      std::string packet;
+      protocol::append_startup(packet, std::vector<std::pair<std::string, std::string>>{{"user", "asker"}, {"database", "shop"}, {"replication", value}});
+      wire->say(packet);
+      b.turn();
+      const bool physical = std::string_view(value) == "true";
+      CHECK(wire->closing == physical);
+      const std::string told = concat({"no pg_hba.conf entry for replication connection from host \"", uid < 0 ? "10.0.0.1" : "[local]",
+                                       "\", user \"asker\", no encryption"});
+      INFO(wire->sent);
+      CHECK(wire->has(told) == physical);
+      CHECK(wire->has("28000") == physical);
+      CHECK(b.log.has("closing because: " + told) == physical);
+    }
+  }
+}
+
 namespace {
 
 /// Types and sizes of the messages, and what an error says: all that tells logins apart but chance.
