@@ -1,13 +1,23 @@
 #include "app/canceller.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "base/ip.h"
+#include "protocol/proxy_header.h"
 #include "protocol/writer.h"
 
 namespace pgweir::app {
 
 void Canceller::Errand::on_connected() noexcept {
   connected = true;
+  const io::Address own = transport->local();
+  const std::optional<IpAddress> ip = own.kind == io::Address::Kind::tcp ? parse_ip(own.host) : std::nullopt;
+  if (ip && proxied.holds(*ip)) {
+    std::string header;
+    protocol::append_proxy_local(header);
+    transport->send(header);
+  }
   transport->send(packet);
 }
 
@@ -19,12 +29,14 @@ std::size_t Canceller::standing(std::uint64_t id) const noexcept {
 }
 
 bool Canceller::send(std::uint64_t server_id, ClientId asker, const io::Address& node,
-                     const io::DialTls& tls, const session::CancelKey& backend, Time deadline) {
+                     const io::DialTls& tls, const session::CancelKey& backend, Time deadline,
+                     const config::NetworkList& proxied) {
   if (errands_.size() >= kErrandsMax) return false;
   Errand& errand = *errands_.emplace_back(std::make_unique<Errand>());
   errand.server_id = server_id;
   errand.asker = asker;
   errand.deadline = deadline;
+  errand.proxied = proxied;
   protocol::append_cancel(errand.packet, backend.pid, backend.key);
   errand.transport = dialer_.dial(node, errand, tls);
   return true;

@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "config/settings.h"
 #include "io/io.h"
 #include "session/cancel_key.h"
 
@@ -31,9 +32,10 @@ class Canceller {
   Canceller(const Canceller&) = delete;
   Canceller& operator=(const Canceller&) = delete;
 
-  /// False when too many are under way: then nothing is sent, and cancel_ended() does not follow.
-  bool send(std::uint64_t server_id, ClientId asker, const io::Address& node,
-            const io::DialTls& tls, const session::CancelKey& backend, Time deadline);
+  /// False when too many are under way: then nothing is sent, and cancel_ended() does not follow. Whoever listens
+  /// there takes connections from `proxied` for those of proxies, and expects a header in front of what they say.
+  bool send(std::uint64_t server_id, ClientId asker, const io::Address& node, const io::DialTls& tls,
+            const session::CancelKey& backend, Time deadline, const config::NetworkList& proxied = {});
   /// Tells of those that have ended. Answers when it wants to be called next.
   Time turn(Time now) noexcept;
   std::size_t under_way() const noexcept { return errands_.size(); }
@@ -52,6 +54,7 @@ class Canceller {
     std::uint64_t server_id = 0;
     ClientId asker;
     std::string packet;
+    config::NetworkList proxied;
     Time deadline{};
     bool connected = false;
     bool closed = false;

@@ -10,6 +10,7 @@ namespace pgweir::app {
 
 void Peers::configure(const config::Settings& settings) {
   own_id_ = settings.peer_id;
+  proxied_ = settings.proxy_protocol_networks;
   patience_ = settings.cancel_wait_timeout > Duration{} ? settings.cancel_wait_timeout
                                                         : std::chrono::hours(1);
   std::map<int, Link> before = std::exchange(links_, {});
@@ -58,7 +59,7 @@ void Peers::send_waiting(int peer_id, Link& link, Time now) {
     if (next.deadline <= now) {
       drop(next.asker, concat({"peer ", std::to_string(peer_id), " had no time for it"}));
     } else if (canceller_.send(static_cast<std::uint64_t>(peer_id), next.asker, link.address, {},
-                               next.key, next.deadline)) {
+                               next.key, next.deadline, proxied_)) {
       ++link.connections;
     } else {
       drop(next.asker, "too many are under way");

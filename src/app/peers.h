@@ -64,6 +64,7 @@ class Peers final : private CancellerUser {
   CancelAskers& askers_;
   Canceller canceller_;
   int own_id_ = 0;
+  config::NetworkList proxied_;  ///< whom peers, configured like us, take for proxies
   Duration patience_{};
   std::map<int, Link> links_;
 };

@@ -126,4 +126,9 @@ Result<std::optional<ProxyHeader>> parse_proxy_header(Bytes bytes) {
   return violation("expected one, as the connection comes from proxy_protocol_networks");
 }
 
+void append_proxy_local(std::string& out) {
+  out += kSignature2;
+  out.append("\x20\0\0\0", 4);  // Version 2, LOCAL; no kind of address, and nothing behind it.
+}
+
 }  // namespace pgweir::protocol

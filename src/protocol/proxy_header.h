@@ -23,4 +23,7 @@ struct ProxyHeader {
 /// connection that must begin with one, nothing else may be taken for the client's words.
 Result<std::optional<ProxyHeader>> parse_proxy_header(Bytes bytes);
 
+/// The header of who speaks for himself and for no client, in version 2.
+void append_proxy_local(std::string& out);
+
 }  // namespace pgweir::protocol

@@ -372,9 +372,9 @@ def test_int_cuts_who_waits_and_a_second_one_everybody(cluster, db):
 
 # ---------------------------------------------------------------------------------------- several processes
 
-def peers_ini(cluster, db, own_id: int, ports: dict[int, int]) -> str:
+def peers_ini(cluster, db, own_id: int, ports: dict[int, int], more: str = "") -> str:
     lines = "".join(f"{peer} = host={HOST} port={port}\n" for peer, port in ports.items())
-    return ini_for(cluster, db, settings=f"peer_id = {own_id}\n", split=False) + f"\n[peers]\n{lines}"
+    return ini_for(cluster, db, settings=f"peer_id = {own_id}\n{more}", split=False) + f"\n[peers]\n{lines}"
 
 
 def peer_id(key: tuple[int, bytes]) -> int:
@@ -409,6 +409,25 @@ def test_a_cancel_request_finds_its_way_to_the_peer(cluster, db):
         pools = wait_for("nothing is left", lambda: [
             row for row in other.console("SHOW PEER_POOLS") if row["sv_active_cancel"] == row["sv_login"] == 0])
         assert [list(row.values()) for row in pools] == [[1, 0, 0, 0, 0]]
+
+
+def test_a_cancel_request_finds_its_way_to_a_peer_that_takes_us_for_a_proxy(cluster, db):
+    """Both expect a header from wherever in 127.0.0.0/8; clients of the test come by the Unix sockets."""
+    ports = {1: free_port(), 300: free_port()}
+    trusting = "proxy_protocol_networks = 127.0.0.0/8\n"
+    with contextlib.ExitStack() as stack:
+        one, other = (stack.enter_context(started(peers_ini(cluster, db, own_id, ports, trusting), port=port, ready=lambda process: "process up" in process.log()))
+                      for own_id, port in ports.items())
+        with one.unix() as client:
+            assert client.login().kinds[-1] == "Z" and peer_id(client.key) == 1
+            client.send(simple("SELECT pg_sleep(61)"))
+            wait_for("it runs", lambda: cluster.primary.value(
+                f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{db}' AND query LIKE '%pg_sleep(61)'") == 1)
+            with other.unix() as wire:
+                wire.send(request(CANCEL_REQUEST, struct.pack("!I", client.key[0]) + client.key[1]))
+                wire.until_closed()
+            assert client.until("Z").sqlstates == ["57014"]
+        assert "invalid PROXY" not in one.log()
 
 
 def test_a_cancel_request_goes_from_peer_to_peer_three_times_at_most(cluster, db):

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "config/values.h"
 #include "fakes.h"
 
 using namespace pgweir;
@@ -91,4 +92,20 @@ TEST_CASE("requests that wait for a peer which is configured no more are dropped
   world.peers.configure(world.settings);
   CHECK(world.answered.size() == 2);
   CHECK(world.log.has("failed cancel request: peer 2 is configured no more"));
+}
+
+TEST_CASE("a peer that takes us for a proxy hears a PROXY header before the request", "[peers]") {
+  // Where we come from counts, which is not known before the connection stands: 127.0.0.1 here.
+  for (const char* networks : {"", "10.0.0.0/8", "127.0.0.0/8"}) {
+    PeersWorld world;
+    const auto read = config::parse_value<config::NetworkList>(networks, {});
+    REQUIRE(read.ok());
+    world.settings.proxy_protocol_networks = *read;
+    world.peers.configure(world.settings);
+    world.peers.pass_on(PeersWorld::key(2), ClientId{5}, world.now);
+    Wire& wire = *world.dialer.dialled.at(0);
+    wire.connected();
+    const std::string header = std::string_view(networks) == "127.0.0.0/8" ? std::string("\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", 16) : std::string();
+    CHECK(wire.sent == header + std::string("\0\0\0\x10\x04\xd2\x16\x2e\x09\x02\0\x09\x08\x08\x08\x02", 16));
+  }
 }

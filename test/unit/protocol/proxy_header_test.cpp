@@ -105,3 +105,12 @@ TEST_CASE("what is no PROXY header is refused at once", "[protocol]") {
   CHECK(refusal(version_2('\x21', '\x11', std::string(11, 'a'))) == "invalid PROXY protocol header: it is too short for its addresses");
   CHECK(refusal(version_2('\x21', '\x11', std::string(5000, 'a'))) == "invalid PROXY protocol header: it is too long");
 }
+
+TEST_CASE("who speaks for himself says so in a header that names nobody", "[proxy]") {
+  std::string out;
+  append_proxy_local(out);
+  CHECK(out == version_2('\x20', '\0', ""));
+  const ProxyHeader header = whole(out);
+  CHECK(header.size == 16);
+  CHECK(header.host.empty());
+}
