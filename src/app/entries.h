@@ -175,6 +175,9 @@ struct Client : pool::Waiter {
   ListHook<Client> wanting_hook;  ///< its route is to be decided
   ListHook<Client> parked_hook;   ///< waits for a replica to get far enough
   std::uint64_t parked_at_progress = 0;  ///< of its cluster, when it was parked
+  ListHook<Client> capture_hook;  ///< waits for the primary's position
+  std::uint64_t waits_since_progress = 0;  ///< of its cluster
+  Time waits_until{};
   ListHook<Client> login_hook;    ///< not logged in yet, the oldest first
   ListHook<Client> pool_hook;     ///< of its pool
   ListHook<Client> welcome_hook;  ///< waits for the pool's first server

@@ -108,6 +108,8 @@ class Pooler::Impl final : public session::Hub,
   void server_identified(session::ServerSession& session, std::string_view system_id,
                          std::string_view started_at) noexcept override;
   config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept override;
+  const routing::ClusterView* cluster_view(const session::ClientSession& client) const noexcept override;
+  void wants_capture(session::ClientSession& client, Time until) noexcept override;
   std::string node_name(NodeId node) const override;
 
   // ClusterUser
@@ -138,6 +140,7 @@ class Pooler::Impl final : public session::Hub,
   void hand_out_released();
   void see_departed();
   void route_parked();
+  void wake_capture_waiters();
   void route_wanting();
   void pump_all();
   void answer_cancels();
@@ -372,6 +375,7 @@ class Pooler::Impl final : public session::Hub,
   List<Client, &Client::ready_hook> ready_;
   List<Client, &Client::wanting_hook> wanting_;
   List<Client, &Client::parked_hook> parked_;  ///< reads that wait for a replica to get far enough
+  List<Client, &Client::capture_hook> capture_waiters_;  ///< sessions that wait for the primary's position
   List<Client, &Client::gone_hook> gone_clients_;
   Answered answered_;  ///< what was asked for their login is known
   List<Server, &Server::released_hook> released_;

@@ -40,6 +40,7 @@ Time Pooler::Impl::turn() noexcept {
     if (cluster->take_change()) cluster_changed(*cluster);
   }
   if (!parked_.empty() && !suspended_) route_parked();
+  if (!capture_waiters_.empty() && !suspended_) wake_capture_waiters();
   for (int round = 0; round < kRoundsMax && work_left(); ++round) {
     run_ready();
     see_departed();
@@ -253,6 +254,36 @@ void Pooler::Impl::wants_server(session::ClientSession& session) noexcept {
   if (!List<Client, &Client::wanting_hook>::linked(client)) wanting_.push_back(client);
 }
 
+const routing::ClusterView* Pooler::Impl::cluster_view(const session::ClientSession& session) const noexcept {
+  const PoolEntry* const pool = static_cast<const Client*>(session.seat)->pool_entry;
+  return pool && pool->database.cluster ? pool->database.cluster->view().get() : nullptr;
+}
+
+void Pooler::Impl::wants_capture(session::ClientSession& session, Time until) noexcept {
+  Client& client = entry(session);
+  Cluster* const cluster = client.pool_entry ? client.pool_entry->database.cluster : nullptr;
+  if (client.gone || !cluster) return;
+  client.waits_since_progress = cluster->progress();
+  client.waits_until = until;
+  if (!List<Client, &Client::capture_hook>::linked(client)) capture_waiters_.push_back(client);
+  cluster->want_capture();
+  if (until != kNever) lower(until);
+}
+
+/// Those whose cluster has got further, or whose time is over, look again; who has to wait on comes back to the list.
+void Pooler::Impl::wake_capture_waiters() {
+  for (std::size_t left = capture_waiters_.size(); left > 0; --left) {
+    Client& client = *capture_waiters_.pop_front();
+    Cluster* const cluster = client.pool_entry->database.cluster;
+    if (!cluster || client.waits_until <= now() || cluster->progress() != client.waits_since_progress) {
+      wants_turn(client.session);
+      continue;
+    }
+    if (client.waits_until != kNever) lower(client.waits_until);
+    capture_waiters_.push_back(client);
+  }
+}
+
 void Pooler::Impl::wants_no_server(session::ClientSession& session) noexcept {
   Client& client = entry(session);
   if (List<Client, &Client::wanting_hook>::linked(client)) wanting_.remove(client);
@@ -274,6 +305,7 @@ void Pooler::Impl::client_gone(session::ClientSession& session) noexcept {
   client.gone = true;
   wants_no_server(session);
   if (List<Client, &Client::ready_hook>::linked(client)) ready_.remove(client);
+  if (List<Client, &Client::capture_hook>::linked(client)) capture_waiters_.remove(client);
   if (List<Client, &Client::login_hook>::linked(client)) logging_in_.remove(client);
   if (List<Client, &Client::welcome_hook>::linked(client))
     client.pool_entry->welcoming.remove(client);

@@ -44,6 +44,7 @@ std::size_t ClientSession::collect(Bytes input) {
     }
     if (skip_ != Skip::none) return skip_message(input[0], *size, input);
     if (tracks() && !block_failed()) {
+      if (own_state_ && !settle_token_of_login()) return 0;
       if (const std::optional<std::size_t> done = answer_own(input[0], *size, input)) return *done;
     }
     if (input.size() >= *size && !block_failed() && answer_here(input[0], front_of(input, *size))) return *size;

@@ -28,16 +28,8 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
 
   Causality& causality = this->causality();
   if (std::exchange(unnoted_, false)) see_latest(causality);
-  // Positions of another identity of the primary mean nothing: what was seen is covered by the next capture.
-  if (causality.identity != cluster.identity) {
-    causality.identity = cluster.identity;
-    if (!causality.need.nothing() || causality.seen.value != 0) causality.need = {.lsn = {}, .pending = database.captures->mark()};
-    causality.seen = causality.seen_elsewhere = {};
-  }
-  if (doubt_.identity != cluster.identity) {
-    doubt_.identity = cluster.identity;
-    if (!doubt_.need.nothing()) doubt_.need = {.lsn = {}, .pending = database.captures->mark()};
-  }
+  follow_primary(causality, cluster);
+  follow_primary(doubt_.need, doubt_.identity, cluster);
   const ConsistencyLevel level = policy().level;
   // One snapshot for all that a transaction will read.
   const bool all = unit_->reads_all() || database.stale() || whole_block();
@@ -112,6 +104,20 @@ routing::Policy ClientSession::policy() const noexcept {
 
 /// Whatever has been committed or shown by now, its next read must see it.
 void ClientSession::see_latest(Causality& causality) { causality.need.join({.lsn = {}, .pending = pool_->database->captures->mark()}); }
+
+/// Positions of another identity of the primary mean nothing: what was seen is covered by the next capture.
+void ClientSession::follow_primary(tokens::Need& need, std::uint64_t& identity, const routing::ClusterView& cluster) {
+  if (identity == cluster.identity) return;
+  identity = cluster.identity;
+  if (!need.nothing()) need = {.lsn = {}, .pending = pool_->database->captures->mark()};
+}
+
+void ClientSession::follow_primary(Causality& causality, const routing::ClusterView& cluster) {
+  if (causality.identity == cluster.identity) return;
+  causality.need.join({.lsn = std::max(causality.seen, causality.seen_elsewhere), .pending = 0});
+  causality.seen = causality.seen_elsewhere = {};
+  follow_primary(causality.need, causality.identity, cluster);
+}
 
 /// A capture may have answered what was pending.
 void ClientSession::settle(tokens::Need& need) const noexcept {

@@ -11,6 +11,7 @@
 #include "session/own_settings.h"
 #include "session/own_unit.h"
 #include "session/server_session.h"
+#include "tokens/carried_token.h"
 
 namespace pgweir::session {
 
@@ -74,6 +75,7 @@ std::optional<std::size_t> ClientSession::answer_own(char type, std::uint64_t si
   if (type == kQuery) {
     const std::optional<OwnOrder> order = own_order(protocol::Reader(body).cstring());
     if (!order) return std::nullopt;
+    if (order->setting == OwnSetting::token && !settle_token(*order)) return 0;
     scratch_.clear();
     answer_order(*order, true);
     protocol::append_ready(scratch_, told_status());
@@ -90,6 +92,7 @@ std::optional<std::size_t> ClientSession::answer_own(char type, std::uint64_t si
     starving_ = true;
     return 0;
   }
+  if (order->setting == OwnSetting::token && !settle_token(*order)) return 0;
   scratch_.clear();
   answer_extended(*order, input.substr(0, unit.size));
   unnamed_.reset();
@@ -139,6 +142,10 @@ void ClientSession::append_own_columns(const OwnOrder& order) {
 /// False when it was answered by an error.
 bool ClientSession::answer_order(const OwnOrder& order, bool with_columns) {
   if (order.what == OwnOrder::What::show) {
+    if (order.setting == OwnSetting::token && !own_state_->token) {
+      protocol::append_error(scratch_, "ERROR", own_state_->token.error().sqlstate(), own_state_->token.error().text());
+      return false;
+    }
     if (with_columns) append_own_columns(order);
     const std::string value = own_value(order.setting);
     const std::optional<Bytes> cell = Bytes(value);
@@ -157,9 +164,7 @@ bool ClientSession::answer_order(const OwnOrder& order, bool with_columns) {
 }
 
 Status ClientSession::check_own(OwnSetting setting, std::string_view value) const {
-  const auto refuse = [&](std::string_view expected) {
-    return Error("22023", concat({"invalid value for parameter \"", to_string(setting), "\": \"", value, "\": ", expected}));
-  };
+  const auto refuse = [&](std::string_view expected) { return refused_value(setting, value, expected); };
   switch (setting) {
     case OwnSetting::causal_key: {
       const bool printable = std::all_of(value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
@@ -172,6 +177,10 @@ Status ClientSession::check_own(OwnSetting setting, std::string_view value) cons
     case OwnSetting::read_consistency: {
       const Result<config::ConsistencyLevel> level = config::parse_consistency(value);
       return level ? Status{} : Status(refuse(level.error().text()));
+    }
+    case OwnSetting::token: {
+      const Result<tokens::CarriedToken> token = value.empty() ? tokens::CarriedToken() : tokens::parse_carried_token(value);
+      return token ? Status{} : Status(refuse(token.error().text()));
     }
     case OwnSetting::last_route:
       return Error("55P02", concat({"parameter \"", to_string(setting), "\" cannot be changed"}));
@@ -195,6 +204,7 @@ Status ClientSession::set_own(OwnSetting setting, std::string_view value) {
       // What the old level did not have to remember.
       see_latest(causality());
       break;
+    case OwnSetting::token: return own_state_->token ? Status{} : Status(own_state_->token.error());
     case OwnSetting::last_route: break;
   }
   return {};
@@ -208,6 +218,7 @@ Status ClientSession::reset_own(OwnSetting setting) {
       level_ = own_state_ ? own_state_->level_at_login : std::nullopt;
       see_latest(causality());
       return {};
+    case OwnSetting::token: return {};  // What has been written and seen stays so.
     case OwnSetting::last_route: return check_own(setting, {});
   }
   return {};
@@ -225,6 +236,7 @@ Status ClientSession::take_own_at_login(OwnSetting setting, std::string_view val
   if (Status checked = check_own(setting, value); !checked) return checked;
   if (!own_state_) own_state_ = std::make_unique<OwnState>();
   if (setting == OwnSetting::causal_key) own_state_->key_at_login = value;
+  if (setting == OwnSetting::token) own_state_->token_at_login = value;
   if (setting == OwnSetting::read_consistency) own_state_->level_at_login = *config::parse_consistency(value);
   return {};
 }
@@ -233,6 +245,7 @@ std::string ClientSession::own_value(OwnSetting setting) const {
   switch (setting) {
     case OwnSetting::causal_key: return own_state_ ? own_state_->key : std::string();
     case OwnSetting::read_consistency: return std::string(config::to_string(policy().level));
+    case OwnSetting::token: return *own_state_->token;
     case OwnSetting::last_route:
       if (!last_node_) return {};
       return concat({last_target_ == sql::Target::primary ? "primary " : "replica ", hub_.node_name(last_node_), " (",

@@ -286,6 +286,7 @@ void ClientSession::note_unit_sent() {
   ++in_flight_;
   ++units_sent_;
   unnoted_ = unnoted_ || !split();
+  if (own_state_) own_state_->token_wait.reset();  // The order that waited, if any, was not answered here.
   unit_open_ = false;
   cleared_ = false;
   query_at_ = hub_.now();

@@ -245,10 +245,18 @@ class ClientSession final : public io::TransportUser {
   bool is_learned(const sql::StatementClass& meaning) const;
 
   // client_own.cpp: pgweir.* settings
+  /// A SHOW or SET of the token that waits for the primary's position.
+  struct TokenWait {
+    tokens::Ticket ticket = 0;
+    Time since{};
+  };
   struct OwnState {
     std::string key;
     std::string key_at_login;
     std::optional<config::ConsistencyLevel> level_at_login;
+    std::string token_at_login;  ///< not taken yet
+    std::optional<TokenWait> token_wait;
+    Result<std::string> token{std::string()};  ///< what the SHOW or SET that is being answered has come to
   };
   static bool is_own_front(Bytes input);
   std::optional<std::size_t> answer_own(char type, std::uint64_t size, Bytes input);
@@ -261,6 +269,12 @@ class ClientSession final : public io::TransportUser {
   void reset_all_own();
   Status take_own_at_login(OwnSetting setting, std::string_view value);
   std::string own_value(OwnSetting setting) const;
+
+  // client_token.cpp: pgweir.token
+  bool settle_token(const OwnOrder& order);
+  bool settle_token_of_login();
+  std::optional<Result<std::string>> token_now(const routing::ClusterView& cluster, tokens::Ticket asked);
+  std::optional<Result<std::string>> take_token(const routing::ClusterView& cluster, std::string_view value, tokens::Ticket asked);
 
   // client_block.cpp: transaction blocks whose BEGIN is held back
   bool block_open() const noexcept { return block_ && block_->open(); }
@@ -347,6 +361,8 @@ class ClientSession final : public io::TransportUser {
   void note_read_on(const ServerSession& replica);
   bool may_show_unmarked() const noexcept;
   void settle(tokens::Need& need) const noexcept;
+  void follow_primary(tokens::Need& need, std::uint64_t& identity, const routing::ClusterView& cluster);
+  void follow_primary(Causality& causality, const routing::ClusterView& cluster);
   void see_latest(Causality& causality);
   Causality& causality() noexcept { return key_ ? *key_ : own_; }
   void pin();

@@ -204,6 +204,10 @@ class Hub {
   // About consistency.
   /// What is served where a level is asked for: with several processes some can't be kept.
   virtual config::ConsistencyLevel level_kept(config::ConsistencyLevel asked) const noexcept = 0;
+  /// Of the cluster that the client's database is on; null while nothing is known of it.
+  virtual const routing::ClusterView* cluster_view(const ClientSession& client) const noexcept = 0;
+  /// The client waits for the answer to a capture: on_turn() is due once its cluster has got further, or at `until`.
+  virtual void wants_capture(ClientSession& client, Time until) noexcept = 0;
   /// As configured, for people.
   virtual std::string node_name(NodeId node) const = 0;
  protected:

@@ -11,9 +11,10 @@ struct Row {
   OwnSetting setting;
   std::string_view name;
 };
-constexpr std::array<Row, 3> kRows = {{{OwnSetting::causal_key, "pgweir.causal_key"},
+constexpr std::array<Row, 4> kRows = {{{OwnSetting::causal_key, "pgweir.causal_key"},
                                        {OwnSetting::read_consistency, "pgweir.read_consistency"},
-                                       {OwnSetting::last_route, "pgweir.last_route"}}};
+                                       {OwnSetting::last_route, "pgweir.last_route"},
+                                       {OwnSetting::token, "pgweir.token"}}};
 
 bool is_name(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
@@ -88,6 +89,12 @@ std::string_view to_string(OwnSetting setting) noexcept {
     if (row.setting == setting) return row.name;
   }
   return "?";
+}
+
+Error refused_value(OwnSetting setting, std::string_view value, std::string_view expected) {
+  constexpr std::size_t kShownMax = 200;
+  const std::string_view more = value.size() > kShownMax ? "..." : "";
+  return Error("22023", concat({"invalid value for parameter \"", to_string(setting), "\": \"", value.substr(0, kShownMax), more, "\": ", expected}));
 }
 
 std::optional<OwnOrder> own_order(Bytes sql) {

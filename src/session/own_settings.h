@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/result.h"
 
 namespace pgweir::session {
 
@@ -14,6 +15,7 @@ enum class OwnSetting : std::uint8_t {
   causal_key,        ///< under which several clients share what they have written and seen
   read_consistency,  ///< the level of this session
   last_route,        ///< where its last unit went, and why; to be shown only
+  token,             ///< what it has written and seen, for another session to take over: set, it raises what that one must see
 };
 
 struct OwnOrder {
@@ -27,6 +29,9 @@ struct OwnOrder {
 /// "pgweir.causal_key", as it is written; nullopt for any other name.
 std::optional<OwnSetting> own_setting(std::string_view name) noexcept;
 std::string_view to_string(OwnSetting setting) noexcept;
+
+/// Names the setting, the value (its beginning, should it be long) and what was expected.
+Error refused_value(OwnSetting setting, std::string_view value, std::string_view expected);
 
 /// Whether `sql` is nothing but such a statement; a comment or semicolon may stand behind it. SET LOCAL is none, nor is what PostgreSQL
 /// would not take: servers get those, and take any name with a dot for a setting of the client's own. Cheap for every other statement.

@@ -33,6 +33,9 @@ TEST_CASE("SET, RESET and SHOW of pgweir's own settings are understood as Postgr
   CHECK(read("SET pgweir.causal_key TO 'default'") == "set causal_key=default");
   CHECK(read("RESET pgweir.causal_key;") == "reset causal_key");
   CHECK(read("show pgweir.last_route -- why") == "show last_route");
+  CHECK(read("SHOW pgweir.token") == "show token");
+  CHECK(read("SET pgweir.token = '7312345678901234567:1:16/B374D848'") == "set token=7312345678901234567:1:16/B374D848");
+  CHECK(read("RESET pgweir.token") == "reset token");
 }
 
 TEST_CASE("what is more, less or something else is left to the server") {
@@ -45,4 +48,11 @@ TEST_CASE("what is more, less or something else is left to the server") {
     INFO(sql);
     CHECK(read(sql).empty());
   }
+}
+
+TEST_CASE("a refused value is named with what was expected, and a long one by its beginning") {
+  const pgweir::Error error = refused_value(OwnSetting::token, "x", "expected y");
+  CHECK(error.sqlstate() == "22023");
+  CHECK(error.text() == "invalid value for parameter \"pgweir.token\": \"x\": expected y");
+  CHECK(refused_value(OwnSetting::token, std::string(100'000, '1'), "expected y").text().size() < 300);
 }
