@@ -376,8 +376,10 @@ std::size_t QueryWalker::begin_query(std::size_t at) {
     case Word::merge:
       return word_at(at + 1) == Word::into ? modification(at, Dml::merge, at + 2) : at;
     case Word::update:
-      // INSERT … ON CONFLICT DO UPDATE SET is none of its own.
-      return any_name(at + 1) && !follows(at, Word::do_) ? modification(at, Dml::update, at + 1) : at;
+      // INSERT … ON CONFLICT DO UPDATE SET is none of its own, nor is FOR [NO KEY] UPDATE behind a query in parentheses.
+      return any_name(at + 1) && !follows(at, Word::do_) && !follows(at, Word::for_) && !follows(at, Word::key)
+                 ? modification(at, Dml::update, at + 1)
+                 : at;
     default:
       return at;
   }
@@ -432,6 +434,19 @@ std::size_t QueryWalker::table(std::size_t at) {
   if (word == Word::rows && word_at(at + 1) == Word::from &&
       type_is(at + 2, TokenType::left_paren)) {
     level.expects_table = false;
+    return at + 2;
+  }
+  // current_schema() is a function like others, while the 3 of CURRENT_TIME(3) is no argument.
+  if (word == Word::value_function && !type_is(at + 1, TokenType::dot) &&
+      (tokens_[at].kind == WordKind::reserved || !type_is(at + 1, TokenType::left_paren))) {
+    level.expects_table = false;
+    level.item_end = static_cast<std::uint32_t>(at + 1);
+    return at + 1;
+  }
+  if (word == Word::cast && type_is(at + 1, TokenType::left_paren)) {
+    level.expects_table = false;
+    open_call(at, at + 1, true);
+    top().is_cast = true;
     return at + 2;
   }
   if (tokens_[at].type == TokenType::name && tokens_[at].kind == WordKind::reserved) {
@@ -561,7 +576,10 @@ std::size_t QueryWalker::select_into(std::size_t at) {
     if (word == Word::temp || word == Word::temporary) found_->into_temp = true;
     const bool is_option = word == Word::temp || word == Word::temporary || word == Word::local ||
                            word == Word::global || word == Word::unlogged || word == Word::table;
+    // Where no name follows, the word is the table's: INTO unlogged WHERE …
     if (!is_option || at + 1 >= tokens_.size() || !is_any_name(tokens_[at + 1])) break;
+    const bool ends_there = tokens_[at + 1].type == TokenType::name && tokens_[at + 1].kind == WordKind::reserved;
+    if (ends_there && word_at(at + 1) != Word::table) break;
   }
   RelationName target;
   const std::size_t end = read_name(text_, tokens_, at, target);

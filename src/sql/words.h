@@ -165,6 +165,7 @@ struct Words {
     update,
     using_,
     vacuum,
+    value_function,  // CURRENT_DATE and its like: a call without parentheses
     values,
     variadic,
     varying,

@@ -47,6 +47,8 @@ TEST_CASE("queries of every form go to a replica") {
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM t",
         "SELECT a FROM t GROUP BY GROUPING SETS ((a), ())",
         "SELECT * FROM t TABLESAMPLE system (10) REPEATABLE (1)",
+        "SELECT a FROM CURRENT_USER a",
+        "SELECT * FROM t, current_time(3) AS now(c), localtime JOIN cast(n AS text) c ON true",
         "SELECT (SELECT 1) FROM ONLY (t)"}) {
     INFO(text);
     CHECK(verdict(text) == "replica");
@@ -190,6 +192,10 @@ TEST_CASE("a name that WITH makes is no table where it is visible, and is one el
 
 TEST_CASE("written tables are the targets, at any depth") {
   CHECK(writes_of("INSERT INTO s.a (x, y) VALUES (1, 2) RETURNING *") == "s.a");
+  CHECK(writes_of("INSERT INTO a (SELECT x FROM b) ORDER BY 1 FOR NO KEY UPDATE ON CONFLICT DO NOTHING") == "a");
+  CHECK(writes_of("INSERT INTO a (SELECT x FROM b) FOR UPDATE ON CONFLICT DO NOTHING") == "a");
+  CHECK(writes_of("SELECT 1 INTO UNLOGGED WHERE true") == "unlogged");
+  CHECK(writes_of("SELECT 1 INTO UNLOGGED TABLE a WHERE true") == "a");
   CHECK(writes_of("UPDATE ONLY a AS t SET x = 1") == "a");
   CHECK(writes_of("UPDATE ONLY (a) SET x = 1") == "a");
   CHECK(writes_of("WITH d AS (DELETE FROM a RETURNING *), u AS (UPDATE b SET x = 1) INSERT INTO c "
