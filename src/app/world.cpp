@@ -399,6 +399,7 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     facts.statements = static_cast<std::uint32_t>(meaning->statements.size());
     facts.learned = database->learned.sends_to_primary(meaning->shape, impl_.now(), impl_.settings_->misroute_expiry);
     const routing::Policy policy = impl_.policy_of(*database, nullptr);
+    facts.unknown_tables = !database->catalog && !meaning->reads.empty();
     const bool all = meaning->reads.all || database->stale();
     const tokens::TableWrites& writes = database->marks->writes;
     std::vector<sql::TableKey> tables = meaning->reads.keys;

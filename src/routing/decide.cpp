@@ -107,6 +107,7 @@ std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy
   if (unit.cause != sql::Cause::none) return reason_of(unit.cause);
   // Rows of the first statement may be out when the second is refused, so nothing could be healed.
   if (unit.statements > 1 && !unit.certain) return Reason::unparsed;
+  if (unit.unknown_tables) return Reason::unparsed;
   if (unit.hint == sql::Hint::primary) return Reason::hint;
   if (unit.serializable) return Reason::serializable;
   if (unit.learned) return Reason::learned;

@@ -27,6 +27,7 @@ struct UnitFacts {
   sql::Cause cause = sql::Cause::unparsed;
   sql::Hint hint = sql::Hint::none;
   bool certain = false;
+  bool unknown_tables = false;  ///< It reads relations, and no catalog has told yet what these are: a view may call anything.
   bool proven = false;  ///< What is not certain has been run by a standby before.
   std::uint32_t statements = 1;
   bool learned =

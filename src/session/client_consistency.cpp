@@ -21,6 +21,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   facts.healed = !healed_from_.empty();
   facts.behind = behind_;
   facts.now = hub_.now();
+  facts.unknown_tables = !database.catalog && (unit_->reads_all() || !unit_->reads().empty());
   facts.proven = !facts.certain && pool_->policy.lsn_check == config::LsnCheck::inline_ && unit_->is_proven(database.proven_reads);
   facts.avoid = lost_replica_;
   const std::string* isolation = settings_->find("default_transaction_isolation");

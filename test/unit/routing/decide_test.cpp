@@ -78,6 +78,14 @@ TEST_CASE("a plain read goes to a replica, with all that may answer", "[routing]
   CHECK(route.replicas[1] == kSecond);
 }
 
+TEST_CASE("tables that no catalog tells about are read on the primary, whatever a hint says", "[routing]") {
+  World world;
+  world.unit.unknown_tables = true;
+  CHECK(world.reason() == Reason::unparsed);
+  world.unit.hint = sql::Hint::replica;
+  CHECK(world.reason() == Reason::unparsed);
+}
+
 TEST_CASE("the first reason in the documented order is the one that is told", "[routing]") {
   World world;
   world.policy.level = ConsistencyLevel::primary;
