@@ -52,6 +52,10 @@ ou: people
 dn: ou=guarded,dc=x
 objectClass: organizationalUnit
 ou: guarded
+
+dn: ou=members,dc=x
+objectClass: organizationalUnit
+ou: members
 """
 
 PERSON = """
@@ -65,10 +69,14 @@ userPassword: {password}
 """
 
 
-class Directory:
-    """Running from create() to stop()."""
+# Where the members of one's own choice are: uid=name,ou=members,dc=x.
+MEMBERS = "ou=members,dc=x"
 
-    def __init__(self, certificates: Certificates, certificate: str) -> None:
+
+class Directory:
+    """Running from its making to stop(); `members` are names and passwords besides the people who are always there."""
+
+    def __init__(self, certificates: Certificates, certificate: str, members: dict[str, str] | None = None) -> None:
         self.folder = make_folder("pgweir-ldap-")
         self.port, self.tls_port = free_port(), free_port()
         self.log_path = self.folder / "log"
@@ -82,6 +90,7 @@ class Directory:
         people = [PERSON.format(dn=f"uid={uid},ou={place},dc=x", uid=uid, title=title, password=password)
                   for uid, place, title, password in (("other", "people", "staff", "ldap secret"), ("app", "people", "guest", "app secret"),
                                                       ("other", "guarded", "staff", "guarded secret"))]
+        people += [PERSON.format(dn=f"uid={uid},{MEMBERS}", uid=uid, title="member", password=password) for uid, password in (members or {}).items()]
         people += [PERSON.format(dn=f"cn=twin {number},ou=people,dc=x", uid="twin", title="staff", password="twin secret") for number in (1, 2)]
         entries = self._write("entries.ldif", ENTRIES + "".join(people))
         done = subprocess.run([str(self.program), "-Ta", "-f", str(self.folder / "slapd.conf"), "-l", str(entries)], cwd=self.folder, env=clean_environment(),

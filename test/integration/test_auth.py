@@ -8,6 +8,7 @@ import struct
 import psycopg2
 import pytest
 
+import pam_service
 import pooler as poolers
 import wire
 from cluster import HOST, free_port, wait_for
@@ -326,13 +327,7 @@ def test_no_secret_is_ever_shown(cluster, db, secrets):
 
 # ---------------------------------------------------------------------------------------- PAM
 
-PAM_SERVICE = """
-auth     required pam_exec.so quiet expose_authtok /bin/sh {folder}/judge.sh
-account  required pam_permit.so
-"""
-# Reads the password as PAM hands it over: up to a zero byte.
 PAM_JUDGE = """
-password=$(tr -d '\\000')
 [ "$PAM_USER" = other ] && [ "$PAM_RHOST" = 127.0.0.1 ] || exit 1
 case "$password" in
   "pam secret") exit 0 ;;
@@ -348,8 +343,7 @@ def test_pam_judges_the_password_and_nobody_waits_for_it(cluster, db):
            + settings_with("pam", "auth_pam_confdir = {folder}\n"))
     pooler = poolers.Pooler(ini, "")
     try:
-        pooler.write("pgbouncer", PAM_SERVICE.replace("{folder}", str(pooler.folder)))
-        pooler.write("judge.sh", PAM_JUDGE.replace("{folder}", str(pooler.folder)))
+        pam_service.write_service(pooler, PAM_JUDGE)
         pooler.start()
         assert attempt(pooler, "t", "other", "pam secret") == OK
         assert attempt(pooler, "t", "other", "wrong") == "PAM authentication failed"
