@@ -671,23 +671,3 @@ def test_a_primary_that_is_shut_down_ends_its_stream_in_order() -> None:
             assert "C" in messages and "E" not in messages, messages
     finally:
         cluster.stop()
-
-
-def test_a_server_without_a_line_for_replication_is_heard(own, pgweir):
-    """Its words reach the client and the log, where scripts look for them."""
-    file = own.primary.data / "pg_hba.conf"
-    rules = file.read_text()
-    words = 'no pg_hba.conf entry for replication connection from host "127.0.0.1", user "app", no encryption'
-
-    def refusal() -> dict[str, str]:
-        with Wire(pgweir.port) as client:
-            return client.login("app", "t", replication="true").errors[0]
-    try:
-        file.write_text(rules.replace("host  replication all", "host  replication postgres"))
-        own.primary.execute("SELECT pg_reload_conf()")
-        error = wait_for("the rules are read", lambda: (lambda said: said if words in said["M"] else None)(refusal()))
-        assert error["C"] == "28000"
-        pgweir.wait_log(words)
-    finally:
-        file.write_text(rules)
-        own.primary.execute("SELECT pg_reload_conf()")
