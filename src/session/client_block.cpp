@@ -321,6 +321,8 @@ bool ClientSession::note_end_on_replica(const sql::StatementClass& meaning) noex
 }
 
 bool ClientSession::passes_on_replica(const sql::StatementClass& meaning) const {
+  // The transaction has failed: the server will say so, whatever it is asked.
+  if (status_ == 'E' && in_flight_ == 0 && !unit_open_ && meaning.statements.size() == 1 && !meaning.has_transaction_step) return true;
   // It would run outside of the transaction.
   if (flight_controls_transaction_ && unit_open_) return false;
   const auto of_server = [](const sql::RelationName& name) {

@@ -67,6 +67,8 @@ SCRIPTS = {
     "repeatable, set local": ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", READ, "SET LOCAL extra_float_digits = 0", "SELECT 0.1::float8 + 0.2", "COMMIT",
                               "SELECT 0.1::float8 + 0.2"],
     "repeatable, errors": ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SELECT 1/0", READ, "COMMIT", READ],
+    "repeatable, failed": ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", READ, "SELECT 1/0", "SELECT pg_advisory_lock(1)", "LOCK TABLE marks", "SET TimeZone = 'UTC'",
+                           run("SELECT pg_advisory_lock(1)") + SYNC, "ROLLBACK"],
     "repeatable, chain": ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", READ, "COMMIT AND CHAIN", "SHOW transaction_isolation", "SHOW transaction_read_only", "COMMIT"],
     "serializable": ["BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE", READ, "SHOW transaction_isolation", "COMMIT"],
     "a write moves it": ["BEGIN", READ, "INSERT INTO marks VALUES (7) RETURNING n", "SELECT n FROM marks WHERE n = 7", "ROLLBACK", "SELECT n FROM marks WHERE n = 7"],
