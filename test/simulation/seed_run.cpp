@@ -19,6 +19,7 @@ constexpr const char* kDrawn[] = {
     "lsn_check",          "read_only_transactions", "transaction_reads",
     "max_replica_lag",    "max_unit_buffer",     "min_pool_size",     "monitor_interval",
     "pool_mode",          "query_wait_notify",   "read_consistency",  "read_split",
+    "pin_window",         "table_window",
     "replica_pool_size",  "replica_wait",        "reserve_pool_size", "reserve_pool_timeout",
     "server_check_delay", "server_idle_timeout", "server_lifetime",   "server_reset_query_always",
     "server_round_robin",
@@ -50,6 +51,19 @@ std::map<std::string, std::string> draw_settings(Dice& dice, bool trouble) {
   return settings;
 }
 
+/// Some tables, or all that are not named, are read by a rule of their own.
+std::string draw_table_rules(Dice& dice) {
+  static constexpr const char* kRules[] = {"eventual", "session", "table", "latest", "primary", "pin", "window 0.02", "window 0.2", "window p99.9", "lag 0.05", "lag 1min", "lag 1kB"};
+  const auto rule = [&dice] { return kRules[dice.below(std::size(kRules))]; };
+  std::string lines;
+  if (dice.chance(600)) return lines;
+  if (dice.chance(250)) lines += concat({"t* = ", rule(), "\n"});
+  for (std::size_t i = 0; i < kFreshTable; ++i) {
+    if (dice.chance(250)) lines += concat({table_name(i), " = ", rule(), "\n"});
+  }
+  return lines;
+}
+
 std::vector<Trouble> draw_troubles(Dice& dice) {
   std::vector<Trouble> kinds;
   if (dice.chance(200)) return kinds;
@@ -65,6 +79,7 @@ Habits draw_habits(Dice& dice) {
   habits.writes = dice.between(20, 250);
   habits.transactions = dice.between(10, 120);
   habits.hidden_writes = dice.between(10, 60);
+  habits.keys = dice.chance(300) ? 120 : 15;
   habits.think_max_us = dice.chance(500) ? 4000 : 15'000;
   return habits;
 }
@@ -79,6 +94,8 @@ bool breaks_things(const std::vector<Trouble>& kinds) {
       case Trouble::reloads:
       case Trouble::pauses:
       case Trouble::stray_promotion:
+      case Trouble::late_captures:
+      case Trouble::direct_writes:
         break;
       case Trouble::resets:
       case Trouble::conflicts:
@@ -117,6 +134,7 @@ RunResult run_seed(const RunOptions& options) {
   world_options.nodes = dice.chance(80) ? 1 : dice.between(2, 4);
   world_options.settings = draw_settings(dice, breaks_things(kinds));
   if (dice.chance(300)) world_options.password = "secret";
+  world_options.table_rules = draw_table_rules(dice);
   SimWorld world(world_options);
   world.truth.catalog_warns = dice.chance(300);
   world.cluster.asynchronous_commit = dice.chance(300);
@@ -128,6 +146,9 @@ RunResult run_seed(const RunOptions& options) {
   RunResult result;
   for (const auto& [name, value] : world_options.settings)
     result.summary += concat({name, "=", value, " "});
+  for (const std::string_view rule : split(world_options.table_rules, '\n')) {
+    if (!rule.empty()) result.summary += concat({"[", rule, "] "});
+  }
   result.summary +=
       concat({"| nodes=", std::to_string(world_options.nodes), " ", troubles.describe()});
   world.loop.note(result.summary);
@@ -164,6 +185,7 @@ RunResult run_seed(const RunOptions& options) {
                             " primary=", std::to_string(world.truth.reads_on_primary),
                             " moved=", std::to_string(world.truth.block_reads_moved),
                             " whole=", std::to_string(world.truth.blocks_on_replicas),
+                            " windows=", std::to_string(world.truth.windows_met),
                             " asked=", std::to_string(world.truth.positions_asked),
                             " refused=", std::to_string(world.truth.writes_refused_by_standby),
                             " cancels=", std::to_string(world.truth.cancels_hit),

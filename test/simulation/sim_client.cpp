@@ -77,7 +77,8 @@ void SimClient::reset_session() {
   block_server_.clear();
   read_only_ = repeatable_ = block_used_ = false;
   block_snapshot_.reset();
-  memory_ = {};
+  own_memory_ = {};
+  memory_ = &own_memory_;
   framer_ = Framer(kMessageMax);
   collector_ = Collector();
   settings_ = {{"timezone", "UTC"},
@@ -155,7 +156,7 @@ void SimClient::pause_reading(Duration time) {
 void SimClient::send(Unit unit) {
   if (!ready_) return;
   world_.loop.note(concat({unit.marker.text(), " asks: ", unit.what}));
-  unit.must = world_.truth.must_see(memory_);
+  unit.must = world_.truth.must_see(*memory_, world_.cluster.primary().applied());
   // All statements of such a block see what the first one saw.
   if (repeatable_ && !(unit.reads.empty() && unit.writes.empty())) {
     if (!std::exchange(block_used_, true)) block_must_ = unit.must;
@@ -373,7 +374,7 @@ void SimClient::on_row(Unit& unit, Bytes body) {
   }
   if (names(unit.reads)) {
     if (first) ++(on_primary ? world_.truth.reads_on_primary : world_.truth.reads_on_replicas);
-    world_.truth.read(unit.marker, memory_, tables, snapshot, unit.must, fields[3], on_primary);
+    world_.truth.read(unit.marker, *memory_, tables, snapshot, unit.must, fields[3], on_primary);
   }
   const std::string server = concat({fields[3], " ", fields[4]});
   if (status_ == 'T') {
@@ -417,7 +418,7 @@ void SimClient::on_copy_row(Unit& unit, Bytes body) {
     }
     block_snapshot_ = snapshot;
   }
-  world_.truth.read(unit.marker, memory_, unit.reads.front(), snapshot, unit.must, fields[2],
+  world_.truth.read(unit.marker, *memory_, unit.reads.front(), snapshot, unit.must, fields[2],
                     fields[2] == world_.cluster.primary().host());
 }
 
@@ -460,7 +461,7 @@ void SimClient::on_ready(Unit& unit, Bytes body) {
   if (chained) before_block_ = settings_;
   status_ = status;
   last_error_ = unit.failed ? unit.error : std::string();
-  world_.truth.acknowledged(unit.marker, memory_);
+  world_.truth.acknowledged(unit.marker, *memory_);
   world_.loop.note(
       concat({unit.marker.text(), " is answered", unit.failed ? " with " + unit.error : ""}));
   ++answered_;
@@ -489,7 +490,9 @@ void SimClient::apply(const Unit& unit) {
     sql_prepared_[unit.sql_prepares] = unit.sql_tables;
     pinned_ = true;
   }
+  if (unit.causal_key) memory_ = unit.causal_key->empty() ? &own_memory_ : &world_.truth.keys[*unit.causal_key];
   if (unit.reset_all) {
+    memory_ = &own_memory_;
     settings_ = defaults_;
     listening_.clear();
     prepared_.clear();

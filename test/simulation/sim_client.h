@@ -41,6 +41,8 @@ struct ClientWorld {
   bool trouble = false;
   /// Reads of a block may run by themselves, before it has come to a server.
   bool blocks_move = false;
+  /// Reads are routed: pgweir answers to its own settings.
+  bool split = false;
   /// The primary may become a standby between two looks of the monitor: a write that hits it then
   /// is refused, without effect.
   bool roles_move = false;
@@ -96,7 +98,7 @@ class SimClient final : public io::TransportUser {
   std::uint64_t answered() const noexcept { return answered_; }
   std::uint64_t connections() const noexcept { return connections_; }
   std::size_t notifications() const noexcept { return notifications_; }
-  SessionMemory& memory() noexcept { return memory_; }
+  SessionMemory& memory() noexcept { return *memory_; }
   void pause_reading(Duration time);
   /// Called, from an event of its own, whenever the client has nothing to do or lost its
   /// connection.
@@ -158,8 +160,9 @@ class SimClient final : public io::TransportUser {
   bool repeatable_ = false;
   bool block_used_ = false;   ///< Something was read or written in it.
   std::optional<RecordId> block_snapshot_;  ///< What a repeatable one has seen.
-  Versions block_must_{};                   ///< What its first statement had to see.
-  SessionMemory memory_;
+  Due block_must_{};                        ///< What its first statement had to see.
+  SessionMemory own_memory_;
+  SessionMemory* memory_ = &own_memory_;  ///< a causal key's while one is set
   std::string last_error_;
   std::string last_node_;
   RecordId last_snapshot_ = 0;

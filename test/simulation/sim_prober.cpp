@@ -27,16 +27,15 @@ class SimProbe final : public monitor::Probe {
  private:
   void put(std::uint64_t question, std::string_view sql, Time deadline, bool by_row) {
     SimLoop& loop = prober_.cluster_.loop();
+    const bool late = sql.find("pg_current_wal_insert_lsn") != std::string_view::npos && sql.find("concat(") != std::string_view::npos &&
+                      prober_.dice_.chance(prober_.late_captures);
+    if (late && prober_.dice_.chance(100)) return time_out(question, deadline);
+    if (late) return put_late(question, sql);
     // Answers come in the order of the questions.
     const Time when = std::max(
         last_answer_, loop.now() + prober_.dice_.between(Duration{150}, prober_.delay_max));
     last_answer_ = when;
-    if (prober_.cluster_.network().hangs(address_.host)) {
-      loop.at(deadline, [this, alive = alive_, question] {
-        if (*alive) tell(alive, question, Error("timed out"));
-      });
-      return;
-    }
+    if (prober_.cluster_.network().hangs(address_.host)) return time_out(question, deadline);
     loop.at(when, [this, alive = alive_, question, by_row, text = std::string(sql)] {
       if (!*alive) return;
       Result<monitor::Rows> rows = answer(text);
@@ -45,6 +44,22 @@ class SimProbe final : public monitor::Probe {
         rows = monitor::Rows();
       }
       tell(alive, question, std::move(rows));
+    });
+  }
+  void time_out(std::uint64_t question, Time deadline) {
+    prober_.cluster_.loop().at(deadline, [this, alive = alive_, question] {
+      if (*alive) tell(alive, question, Error("timed out"));
+    });
+  }
+  void put_late(std::uint64_t question, std::string_view sql) {
+    SimLoop& loop = prober_.cluster_.loop();
+    const Time asked = std::max(last_answer_, loop.now() + prober_.dice_.between(Duration{150}, prober_.delay_max));
+    last_answer_ = asked + prober_.dice_.between(Duration{1000}, Duration{300'000});
+    loop.at(asked, [this, alive = alive_, question, when = last_answer_, text = std::string(sql)] {
+      if (!*alive) return;
+      prober_.cluster_.loop().at(when, [this, alive, question, rows = answer(text)] {
+        if (*alive) tell(alive, question, rows);
+      });
     });
   }
   Result<monitor::Rows> answer(const std::string& sql) {

@@ -15,6 +15,8 @@ class SimProber final : public monitor::Prober {
 
   /// Questions take up to this long on top; a scenario stretches it.
   Duration delay_max = Duration{1500};
+  /// Of 1000 captures: the LSN is read soon and told late; a tenth of them is never answered.
+  int late_captures = 0;
   /// When not empty: where the monitor's questions to that host end up (pitfall 9: one address,
   /// several instances).
   std::map<std::string, std::string> redirects;

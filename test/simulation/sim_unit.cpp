@@ -252,6 +252,25 @@ Unit plan_end(const PlanContext& with, bool commit) {
   return unit;
 }
 
+Unit plan_causal_key(const PlanContext& with) {
+  Unit unit = new_unit(with, "causal key");
+  const bool none = with.dice.chance(300);
+  unit.causal_key = none ? std::string() : concat({"k", std::to_string(with.dice.between(1, 2))});
+  const std::string text = none && with.dice.chance(500) ? std::string("RESET pgweir.causal_key")
+                                                         : concat({"SET pgweir.causal_key = '", *unit.causal_key, "'"});
+  if (with.dice.chance(600)) {
+    simple(unit, text, "CZ");
+    return unit;
+  }
+  append_parse(unit.bytes, "", text);
+  append_bind(unit.bytes, "", "", {});
+  append_describe(unit.bytes, 'P', "");
+  append_execute(unit.bytes, "");
+  append_sync(unit.bytes);
+  unit.expected = "12nCZ";
+  return unit;
+}
+
 Unit plan_tracked_setting(const PlanContext& with) {
   Unit unit = new_unit(with, "set");
   static constexpr const char* kNames[] = {"TimeZone", "application_name", "search_path"};

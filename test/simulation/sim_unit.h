@@ -48,13 +48,14 @@ struct Unit {
   bool many_rows = false;  ///< Rows may be followed by an error: they can't be taken back.
   std::string prepares;    ///< The name of a protocol-level statement, known once 1 has come.
   std::string listens;
+  std::optional<std::string> causal_key;  ///< in force once the unit has succeeded; empty: none
   std::string sql_prepares;  ///< Name and tables of a PREPARE.
   std::uint32_t sql_tables = 0;      ///< of sql_prepares, with kPreparedWrite when it writes them
   bool slow = false;
 
   // While it runs.
   std::size_t at = 0;
-  Versions must{};
+  Due must{};
   bool failed = false;
   bool rows_seen = false;
   std::string last_row;
@@ -95,6 +96,8 @@ Unit plan_tracked_setting(const PlanContext& with);
 Unit plan_other_setting(const PlanContext& with);
 Unit plan_bad_setting(const PlanContext& with);
 Unit plan_discard(const PlanContext& with);
+/// Shares what it sees with others of that key, or goes on by itself.
+Unit plan_causal_key(const PlanContext& with);
 Unit plan_copy(const PlanContext& with);
 Unit plan_several(const PlanContext& with);
 Unit plan_commit_and_fail(const PlanContext& with);

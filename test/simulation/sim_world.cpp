@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/text.h"
+#include "config/values.h"
 
 namespace pgweir::sim {
 namespace {
@@ -84,15 +85,15 @@ void SimWorld::configure(const std::map<std::string, std::string>& settings) {
   };
   files.texts[kIniPath] = ini(settings);
   const std::string level = setting("read_consistency", "table");
-  truth.level = level == "eventual"  ? config::ConsistencyLevel::eventual
-                : level == "session" ? config::ConsistencyLevel::session
-                                     : config::ConsistencyLevel::table;
+  truth.level = *config::parse_consistency(level);
+  set_promises(setting("table_window", "p99.9"), setting("pin_window", "5"));
   clients.session_pooling = setting("pool_mode", "session") == "session";
-  const bool split = options_.nodes > 1 && setting("read_split", "on") == "on";
-  clients.blocks_move = split && (setting("transaction_reads", "primary") == "replica" ||
+  const bool is_split = options_.nodes > 1 && setting("read_split", "on") == "on";
+  clients.split = is_split;
+  clients.blocks_move = is_split && (setting("transaction_reads", "primary") == "replica" ||
                                   setting("read_only_transactions", "primary") == "replica");
-  clients.tracks_session_state = split || clients.session_pooling;
-  clients.resets_to_login = split;
+  clients.tracks_session_state = is_split || clients.session_pooling;
+  clients.resets_to_login = is_split;
   clients.named_statements =
       clients.tracks_session_state || setting("max_prepared_statements", "200") != "0";
   const int size = std::stoi(setting("default_pool_size", "20"));
@@ -102,6 +103,33 @@ void SimWorld::configure(const std::map<std::string, std::string>& settings) {
   cluster.user_servers_max =
       std::max(cluster.user_servers_max, std::max(size, replica_size) + reserve);
   cluster.servers_max = std::stoi(setting("max_db_connections", "0"));
+}
+
+/// The level in force, and in its place the rules of tables, each named by itself or by "t*".
+void SimWorld::set_promises(const std::string& table_window, const std::string& pin_window) {
+  using config::ConsistencyLevel;
+  const auto time_of = [](const std::string& text) { return text == "p99.9" ? Duration{} : *config::parse_duration(text); };
+  const auto promise_of = [&](ConsistencyLevel level, const std::string& window) {
+    const bool pin = level == ConsistencyLevel::pin;
+    return Promise{.level = level, .window = pin || level == ConsistencyLevel::window ? time_of(pin ? pin_window : window) : Duration{}};
+  };
+  truth.promises.fill(promise_of(truth.level, table_window));
+  for (const bool named : {false, true}) {
+    for (const std::string_view line : split(options_.table_rules, '\n')) {
+      if (line.empty()) continue;
+      const std::size_t equals = line.find(" = ");
+      const std::string_view name = line.substr(0, equals);
+      const std::string value(line.substr(equals + 3));
+      const bool window = value.starts_with("window ");
+      const ConsistencyLevel level = window                      ? ConsistencyLevel::window
+                                     : value.starts_with("lag ") ? ConsistencyLevel::eventual
+                                                                 : *config::parse_consistency(value);
+      for (std::size_t i = 0; i < kTables; ++i) {
+        const bool meant = named ? name == table_name(i) : name == "t*" && table_name(i)[0] == 't';
+        if (meant) truth.promises[i] = promise_of(level, window ? value.substr(7) : std::string());
+      }
+    }
+  }
 }
 
 void SimWorld::resize_pools(int size) {

@@ -81,6 +81,7 @@ class SimWorld {
   std::unique_ptr<app::Pooler> pooler;
 
  private:
+  void set_promises(const std::string& table_window, const std::string& pin_window);
   std::string ini(const std::map<std::string, std::string>& settings) const;
   WorldOptions options_;
 };

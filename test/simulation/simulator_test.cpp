@@ -71,9 +71,9 @@ TEST_CASE(
   SessionMemory session;
   world.truth.committed({1, 1}, lost);
   world.truth.acknowledged({1, 1}, session);
-  CHECK(world.truth.must_see(session)[1] == lost);
+  CHECK(world.truth.must_see(session, 0).versions[1] == lost);
   world.cluster.fail_over(world.cluster.node(1));
-  CHECK(world.truth.must_see(session)[1] < lost);
+  CHECK(world.truth.must_see(session, 0).versions[1] < lost);
 }
 
 TEST_CASE("a stale read and a foreign row are seen by the checkers") {
@@ -83,7 +83,7 @@ TEST_CASE("a stale read and a foreign row are seen by the checkers") {
   world.truth.committed({1, 1}, written);
   world.truth.acknowledged({1, 1}, session);
   SessionMemory other;
-  const Versions must = world.truth.must_see(other);
+  const Due must = world.truth.must_see(other, 0);
   world.truth.read({2, 1}, other, 1, 0, must, "n1", false);
   CHECK(world.truth.failure().find("had to see") != std::string::npos);
 }

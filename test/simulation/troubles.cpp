@@ -41,6 +41,10 @@ std::string_view to_string(Trouble trouble) noexcept {
       return "slow_network";
     case Trouble::fault_places:
       return "fault_places";
+    case Trouble::late_captures:
+      return "late_captures";
+    case Trouble::direct_writes:
+      return "direct_writes";
   }
   return "?";
 }
@@ -62,6 +66,7 @@ void Troubles::start() {
   SimCluster& cluster = world_.cluster;
   if (has(Trouble::resets)) world_.network.conditions().reset = dice_.between(5, 60);
   if (has(Trouble::fault_places)) fault_places_.emplace(dice_.fork(), 20);
+  if (has(Trouble::late_captures)) world_.prober.late_captures = dice_.between(50, 500);
   if (has(Trouble::slow_network)) {
     world_.network.conditions().window = static_cast<std::size_t>(dice_.between(64, 4096));
     world_.network.conditions().split = 900;
@@ -102,9 +107,24 @@ void Troubles::strike(Trouble trouble) {
   SimNode* standby = some_standby();
   switch (trouble) {
     case Trouble::lag:
+      // A spike on top.
+      if (!standby) return;
+      standby->habits.replay_delay_min = standby->habits.replay_delay_max = dice_.between(milliseconds{300}, milliseconds{900});
+      return later(milliseconds{50}, milliseconds{500}, [standby] {
+        standby->habits.replay_delay_min = NodeHabits{}.replay_delay_min;
+        standby->habits.replay_delay_max = milliseconds{50};
+      });
+    case Trouble::direct_writes:
+      // At level table nobody is promised anything of them.
+      if (world_.truth.level == config::ConsistencyLevel::table || !cluster.primary().up()) return;
+      world_.loop.note("somebody writes past the pooler");
+      cluster.primary().append(1U << dice_.below(6));
+      if (dice_.chance(700)) later(Duration{100}, milliseconds{20}, [this] { strike(Trouble::direct_writes); });
+      return;
     case Trouble::conflicts:
     case Trouble::slow_network:
     case Trouble::fault_places:
+    case Trouble::late_captures:
       return;
     case Trouble::resets:
       return world_.network.reset_one(dice_.chance(300) ? Party::client : Party::node);
@@ -223,6 +243,7 @@ void Troubles::heal() {
   fault_places_.reset();
   SimCluster& cluster = world_.cluster;
   world_.network.conditions().reset = 0;
+  world_.prober.late_captures = 0;
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     SimNode& node = cluster.node(i);
     world_.network.cut_off(node.host(), false);

@@ -27,8 +27,10 @@ enum class Trouble : std::uint8_t {
   pauses,           ///< PAUSE or SUSPEND, and RESUME a little later
   slow_network,     ///< small windows, small spans
   fault_places,     ///< the FAULT places of our own code
+  late_captures,    ///< the primary's answer to a capture comes late, or never
+  direct_writes,    ///< somebody writes past the pooler
 };
-inline constexpr int kTroubles = 15;
+inline constexpr int kTroubles = 17;
 std::string_view to_string(Trouble trouble) noexcept;
 
 class Troubles {

@@ -33,6 +33,7 @@ std::optional<Marker> find_marker(std::string_view text) noexcept {
 
 RecordId Truth::add(const WalRecord& record) {
   records_.push_back(record);
+  committed_at_.push_back(loop_.now());
   return static_cast<RecordId>(records_.size() - 1);
 }
 
@@ -53,14 +54,46 @@ void Truth::history_is(RecordId last) {
   acknowledged_ = surviving(acknowledged_);
 }
 
-Versions Truth::must_see(const SessionMemory& session) const {
-  Versions must{};
-  if (level == config::ConsistencyLevel::eventual) return must;
+Due Truth::must_see(const SessionMemory& session, RecordId on_primary) const {
+  using config::ConsistencyLevel;
+  Due must{.versions = {}, .acknowledged = acknowledged_, .written = surviving(session.written)};
   for (std::size_t i = 0; i < kTables; ++i) {
-    must[i] = std::max(session.seen[i], session.written[i]);
-    if (level != config::ConsistencyLevel::session) must[i] = std::max(must[i], acknowledged_[i]);
+    const RecordId own = std::max(session.seen[i], session.written[i]);
+    switch (promises[i].level) {
+      case ConsistencyLevel::eventual:
+      case ConsistencyLevel::window:
+      case ConsistencyLevel::pin: break;
+      case ConsistencyLevel::session: must.versions[i] = own; break;
+      case ConsistencyLevel::table:
+      case ConsistencyLevel::primary: must.versions[i] = std::max(own, acknowledged_[i]); break;
+      case ConsistencyLevel::latest: must.versions[i] = std::max({own, acknowledged_[i], records_[on_primary].versions[i]}); break;
+    }
   }
-  return surviving(must);
+  must.versions = surviving(must.versions);
+  return must;
+}
+
+/// A window that is still open when the answer comes was open when the read was routed: the pooler counts it from a later moment than
+/// that of the commit.
+RecordId Truth::due_now(std::size_t table, const Due& must) const {
+  using config::ConsistencyLevel;
+  const Promise& promise = promises[table];
+  switch (promise.level) {
+    case ConsistencyLevel::window: return within(must.acknowledged[table], promise.window) ? must.acknowledged[table] : 0;
+    case ConsistencyLevel::pin: {
+      bool pinned = false;
+      for (std::size_t i = 0; i < kTables; ++i) {
+        pinned = pinned || ((i != kHiddenTable || catalog_warns) && within(must.written[i], promise.window));
+      }
+      return pinned ? must.acknowledged[table] : 0;
+    }
+    case ConsistencyLevel::eventual:
+    case ConsistencyLevel::session:
+    case ConsistencyLevel::table:
+    case ConsistencyLevel::latest:
+    case ConsistencyLevel::primary: break;
+  }
+  return must.versions[table];
 }
 
 void Truth::acknowledged(Marker unit, SessionMemory& session) {
@@ -84,13 +117,15 @@ void Truth::acknowledged(Marker unit, SessionMemory& session) {
 }
 
 void Truth::read(Marker unit, SessionMemory& session, std::uint32_t tables, RecordId snapshot,
-                 const Versions& must, std::string_view node, bool on_primary) {
+                 const Due& must, std::string_view node, bool on_primary) {
   if (snapshot >= records_.size()) {
     fail(concat({unit.text(), " read a state that never was: ", std::to_string(snapshot)}));
     return;
   }
   const Versions& there = records_[snapshot].versions;
-  const Versions due = surviving(must);
+  Versions due{};
+  for (std::size_t i = 0; i < kTables; ++i) due[i] = due_now(i, must);
+  due = surviving(due);
   // What a replica shows is a state as a whole. The primary shows commits that are still on their
   // way to their own clients; at level table those bind the session only in tables that it has
   // looked at.
@@ -98,6 +133,7 @@ void Truth::read(Marker unit, SessionMemory& session, std::uint32_t tables, Reco
   for (std::size_t i = 0; i < kTables; ++i) {
     if (whole_state) session.seen[i] = std::max(session.seen[i], there[i]);
     if ((tables & (1U << i)) == 0) continue;
+    if (due[i] > must.versions[i]) ++windows_met;
     if (there[i] < due[i]) {
       fail(concat({unit.text(), " read table ", table_name(i), " on ", node, " as of record ",
                    std::to_string(there[i]), ", but had to see ", std::to_string(due[i])}));

@@ -46,15 +46,29 @@ struct Marker {
 /// The first marker in `text`.
 std::optional<Marker> find_marker(std::string_view text) noexcept;
 
-/// What a session has seen and written; a client that connects anew begins a new one.
+/// What a session, or a causal key, has seen and written; a client that connects anew begins a new one.
 struct SessionMemory {
   Versions seen{};
   Versions written{};
 };
 
+/// By what the reads of a table are judged: its rule, or the level in force.
+struct Promise {
+  config::ConsistencyLevel level = config::ConsistencyLevel::table;
+  /// Of the levels window and pin. Zero: a measured one, of which nothing can be said here.
+  Duration window{};
+};
+
+/// What a read owes its client, as it was when it was sent.
+struct Due {
+  Versions versions{};      ///< whatever happens
+  Versions acknowledged{};  ///< to anybody: only while a window lasts
+  Versions written{};       ///< by the session or key
+};
+
 class Truth {
  public:
-  explicit Truth(SimLoop& loop) : loop_(loop), records_(1) {}
+  explicit Truth(SimLoop& loop) : loop_(loop), records_(1), committed_at_(1) {}
 
   // From the nodes.
   RecordId add(const WalRecord& record);
@@ -73,13 +87,13 @@ class Truth {
   void history_is(RecordId last);
 
   // From the clients.
-  /// What a read that is sent now must see, by the level in force.
-  Versions must_see(const SessionMemory& session) const;
+  /// What a read that is sent now must see. `on_primary` is the state that the primary shows now.
+  Due must_see(const SessionMemory& session, RecordId on_primary) const;
   /// The client got the end of the answer to `unit`.
   void acknowledged(Marker unit, SessionMemory& session);
   /// A read answered from the state at `snapshot`.
   void read(Marker unit, SessionMemory& session, std::uint32_t tables, RecordId snapshot,
-            const Versions& must, std::string_view node, bool on_primary);
+            const Due& must, std::string_view node, bool on_primary);
 
   /// A promise was broken. The first one is the run's failure.
   void fail(const std::string& what);
@@ -89,7 +103,10 @@ class Truth {
   bool failed() const noexcept { return !failure_.empty(); }
   const std::string& failure() const noexcept { return failure_; }
 
+  /// In force where no rule is.
   config::ConsistencyLevel level = config::ConsistencyLevel::table;
+  std::array<Promise, kTables> promises{};
+  std::map<std::string, SessionMemory> keys;  ///< by causal key
   /// Hidden writes go by an operator whose function the catalog knows for volatile: then they count
   /// like others.
   bool catalog_warns = false;
@@ -103,10 +120,12 @@ class Truth {
   std::uint64_t writes_refused_by_standby = 0;
   std::uint64_t units_answered = 0;
   std::uint64_t cancels_hit = 0;
+  std::uint64_t windows_met = 0;           ///< Tables of reads that owed something only because of a window.
 
  private:
   SimLoop& loop_;
   std::vector<WalRecord> records_;
+  std::vector<Time> committed_at_;  ///< Of records_.
   std::map<Marker, std::vector<RecordId>> commits_;
   std::set<Marker> refused_;
   Versions acknowledged_{};
@@ -116,6 +135,8 @@ class Truth {
   };
   std::vector<Fork> forks_;
   Versions surviving(Versions versions) const;
+  bool within(RecordId id, Duration window) const { return id != 0 && committed_at_[id] + window > loop_.now(); }
+  RecordId due_now(std::size_t table, const Due& must) const;
   std::string failure_;
 };
 

@@ -180,6 +180,7 @@ void Workload::act_freely(Actor& actor) {
   if (drawn(habits_.settings)) {
     return send(actor, dice_.chance(100) ? plan_bad_setting(with) : plan_tracked_setting(with));
   }
+  if (world_.split && drawn(habits_.keys)) return send(actor, plan_causal_key(with));
   if (world_.tracks_session_state && drawn(habits_.pins)) return send(actor, pinning_unit(client));
   if (!client.sql_prepared().empty() && dice_.chance(200)) {
     const auto which = dice_.below(client.sql_prepared().size());

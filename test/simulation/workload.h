@@ -26,6 +26,7 @@ struct Habits {
   int errors = 25;
   int notifications = 10;
   int leaves = 12;
+  int keys = 15;
 };
 
 class Workload {
