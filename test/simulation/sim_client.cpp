@@ -486,6 +486,7 @@ void SimClient::apply(const Unit& unit) {
     listening_.insert(unit.listens);
     pinned_ = true;
   }
+  if (!unit.sql_deallocates.empty()) sql_prepared_.erase(unit.sql_deallocates);
   if (!unit.sql_prepares.empty()) {
     sql_prepared_[unit.sql_prepares] = unit.sql_tables;
     pinned_ = true;

@@ -394,20 +394,41 @@ Unit plan_notify(const PlanContext& with) {
   return unit;
 }
 
-Unit plan_sql_prepare(const PlanContext& with) {
-  Unit unit = new_unit(with, "prepare");
-  unit.sql_prepares = "q" + std::to_string(++with.last_statement);
+namespace {
+
+/// Its text, and what it does for the unit.
+std::string sql_prepare(Unit& unit, const PlanContext& with, const std::string& name) {
+  unit.sql_prepares = name;
   if (with.dice.chance(500)) {
     const std::size_t table = written_table(with.dice);
     unit.sql_tables = (1U << table) | kPreparedWrite;
-    simple(unit, concat({comment(unit.marker), "PREPARE ", unit.sql_prepares, " AS UPDATE ", table_name(table), " SET v = v + 1"}), "CZ");
-    return unit;
+    return concat({"PREPARE ", name, " AS UPDATE ", table_name(table), " SET v = v + 1"});
   }
   unit.sql_tables = some_tables(with.dice);
-  simple(unit,
-         concat({comment(unit.marker), "PREPARE ", unit.sql_prepares, " AS SELECT v FROM ",
-                 from_clause(unit.sql_tables)}),
-         "CZ");
+  return concat({"PREPARE ", name, " AS SELECT v FROM ", from_clause(unit.sql_tables)});
+}
+
+}  // namespace
+
+Unit plan_sql_prepare(const PlanContext& with, const std::string& name) {
+  Unit unit = new_unit(with, "prepare");
+  const std::string text = sql_prepare(unit, with, name.empty() ? "q" + std::to_string(++with.last_statement) : name);
+  simple(unit, comment(unit.marker) + text, "CZ");
+  return unit;
+}
+
+Unit plan_sql_deallocate(const PlanContext& with, const std::string& name) {
+  Unit unit = new_unit(with, "deallocate");
+  unit.sql_deallocates = name;
+  simple(unit, comment(unit.marker) + "DEALLOCATE " + name, "CZ");
+  return unit;
+}
+
+Unit plan_sql_prepare_again(const PlanContext& with, const std::string& name) {
+  Unit unit = new_unit(with, "prepare again");
+  unit.sql_deallocates = name;
+  const std::string text = sql_prepare(unit, with, name);
+  simple(unit, concat({comment(unit.marker), "DEALLOCATE ", name, "; ", text}), "CCZ");
   return unit;
 }
 

@@ -49,7 +49,8 @@ struct Unit {
   std::string prepares;    ///< The name of a protocol-level statement, known once 1 has come.
   std::string listens;
   std::optional<std::string> causal_key;  ///< in force once the unit has succeeded; empty: none
-  std::string sql_prepares;  ///< Name and tables of a PREPARE.
+  std::string sql_deallocates;  ///< The name of a DEALLOCATE, which comes before what the unit prepares.
+  std::string sql_prepares;     ///< Name and tables of a PREPARE.
   std::uint32_t sql_tables = 0;      ///< of sql_prepares, with kPreparedWrite when it writes them
   bool slow = false;
 
@@ -103,8 +104,11 @@ Unit plan_several(const PlanContext& with);
 Unit plan_commit_and_fail(const PlanContext& with);
 Unit plan_listen(const PlanContext& with);
 Unit plan_notify(const PlanContext& with);
-/// SQL's own PREPARE, and EXECUTE of what `known` (name, tables) holds.
-Unit plan_sql_prepare(const PlanContext& with);
+/// SQL's own PREPARE, under this name or a new one.
+Unit plan_sql_prepare(const PlanContext& with, const std::string& name = {});
+Unit plan_sql_deallocate(const PlanContext& with, const std::string& name);
+/// The name is given to another statement, in one message.
+Unit plan_sql_prepare_again(const PlanContext& with, const std::string& name);
 /// `tables` with kPreparedWrite: what it writes, else what it reads.
 Unit plan_sql_execute(const PlanContext& with, const std::string& name, std::uint32_t tables);
 /// A simple query of this text, for scenarios. `expected` as in Unit.

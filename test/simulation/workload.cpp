@@ -184,8 +184,17 @@ void Workload::act_freely(Actor& actor) {
   if (world_.tracks_session_state && drawn(habits_.pins)) return send(actor, pinning_unit(client));
   if (!client.sql_prepared().empty() && dice_.chance(200)) {
     const auto which = dice_.below(client.sql_prepared().size());
-    const auto& [name, tables] = *std::next(client.sql_prepared().begin(), static_cast<std::ptrdiff_t>(which));
-    return send(actor, plan_sql_execute(with, name, tables));
+    const auto [name, tables] = *std::next(client.sql_prepared().begin(), static_cast<std::ptrdiff_t>(which));
+    if (dice_.chance(600)) return send(actor, plan_sql_execute(with, name, tables));
+    if (dice_.chance(500)) return send(actor, plan_sql_prepare_again(with, name));
+    // One behind the other, without an answer between.
+    client.send(plan_sql_deallocate(with, name));
+    Unit again = plan_sql_prepare(with, name);
+    const std::uint32_t means = again.sql_tables;
+    client.send(std::move(again));
+    if (dice_.chance(500)) client.send(plan_sql_execute(with, name, means));
+    if (client.outstanding() == 0) on_rest(actor);
+    return;
   }
   if (drawn(habits_.slow)) return send(actor, plan_slow_read(with, 0.001 * dice_.between(1, 60)));
   if (drawn(habits_.big)) return send(actor, plan_big_read(with));
