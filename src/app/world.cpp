@@ -5,8 +5,9 @@
 
 #include "app/impl.h"
 #include "base/text.h"
-#include "session/table_judgement.h"
 #include "routing/reason.h"
+#include "session/statement_hints.h"
+#include "session/table_judgement.h"
 #include "sql/names.h"
 
 namespace pgweir::app {
@@ -398,8 +399,13 @@ std::vector<admin::ExplainRow> ConsoleWorld::explain_route(std::string_view sql)
     facts.certain = meaning->certain;
     facts.statements = static_cast<std::uint32_t>(meaning->statements.size());
     facts.learned = database->learned.sends_to_primary(meaning->shape, impl_.now(), impl_.settings_->misroute_expiry);
-    const routing::Policy policy = impl_.policy_of(*database, nullptr);
     facts.unknown_tables = !database->catalog && !meaning->reads.empty();
+    routing::Policy policy = impl_.policy_of(*database, nullptr);
+    if (meaning->hint_named) {
+      const session::StatementHints hints = session::judge_hints(sql::read_hints(sql, {}), {});
+      if (hints.level) policy.level = impl_.level_kept(*hints.level);
+      if (hints.doubtful) facts.hint = sql::Hint::primary;
+    }
     const bool all = meaning->reads.all || database->stale();
     const tokens::TableWrites& writes = database->marks->writes;
     std::vector<sql::TableKey> tables = meaning->reads.keys;

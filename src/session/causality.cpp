@@ -4,6 +4,11 @@
 
 namespace pgweir::session {
 
+bool is_causal_key(std::string_view key) noexcept {
+  const auto printable = [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; };
+  return key.size() <= CausalKeys::kKeyBytesMax && std::all_of(key.begin(), key.end(), printable);
+}
+
 std::shared_ptr<Causality> CausalKeys::get(std::string_view key, tokens::CaptureLog& captures) {
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     by_age_.splice(by_age_.end(), by_age_, found->second);

@@ -1,6 +1,7 @@
 // What a session has written and seen, or all sessions that share a causal key: what its next read must see.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -44,6 +45,9 @@ struct Causality {
   }
 };
 
+/// At most 128 bytes, none of them a control character; an empty one ends the use of keys.
+bool is_causal_key(std::string_view key) noexcept;
+
 /// The causal keys of one database, bounded. A key that makes room is remembered as a part of what every unknown key must see.
 class CausalKeys {
  public:
@@ -58,6 +62,16 @@ class CausalKeys {
     forgotten_.last_write_at = now;
     forgotten_.need.pending = floor;
   }
+  /// Something was committed under a key that nobody could read: it concerns each of them.
+  void write_of_any(tokens::Ticket ticket, Time now) noexcept {
+    any_.need.join({.lsn = {}, .pending = ticket});
+    any_.last_write_at = now;
+  }
+  /// What that asks of `state`, which is a key's, before it is used.
+  void settle_writes_of_any(Causality& state) const noexcept {
+    state.need.join(any_.need);
+    state.last_write_at = std::max(state.last_write_at, any_.last_write_at);
+  }
   std::size_t size() const noexcept { return by_key_.size(); }
 
  private:
@@ -71,6 +85,7 @@ class CausalKeys {
   std::list<Row> by_age_;  ///< Asked for longest ago first.
   std::map<std::string_view, std::list<Row>::iterator> by_key_;
   Causality forgotten_;
+  Causality any_;
 };
 
 }  // namespace pgweir::session

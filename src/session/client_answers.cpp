@@ -377,6 +377,7 @@ void ClientSession::leave_server() {
   }
   looking_ahead_ = cleared_ = false;
   examined_ = 0;
+  hints_in_flight_.reset();
   enter(ClientEvent::server_left);
   if (!was_replica && keeps_server()) {
     home_ = &server;

@@ -160,6 +160,8 @@ std::optional<BlockRoute> ClientSession::route_for_block(const BlockStart& start
 /// of any read comes on top.
 bool ClientSession::may_read_in_block(Bytes unit) const {
   if (block_failed()) return false;
+  // What one statement asks for by itself does not fit the others, with which it would share a snapshot or an order.
+  if (unit_->hints()) return false;
   if (block_->route() == BlockRoute::whole) return true;
   // The level may have been changed since.
   if (!goes_forward(policy().level) || unit_->keeps_portal || unit_->bound || unit_->asks_for_the_time) return false;
@@ -291,11 +293,14 @@ bool ClientSession::passes_on_replica(char type, Bytes message) {
     const StatementRef statement = find_statement(name);
     if (!statement) return true;  // The server will say so.
     judge(*statement);
+    if (statement->meaning->hint_named) note_hints(statement->text);
     return passes_on_replica(*statement->meaning) && note_end_on_replica(*statement->meaning);
   };
   switch (type) {
     case kQuery: {
-      const auto meaning = classify(protocol::Reader(body).cstring());
+      const Bytes text = protocol::Reader(body).cstring();
+      const auto meaning = classify(text);
+      if (meaning->hint_named) note_hints(text);
       return passes_on_replica(*meaning) && note_end_on_replica(*meaning);
     }
     case kParse: {

@@ -55,7 +55,10 @@ std::size_t ClientSession::collect(Bytes input) {
     if (!split() || pin_ != Pin::none) {
       // What is left of the last unit must not decide where this one goes, should a reload split the database meanwhile.
       if (!split()) unit_.reset();
-      if (unit_) unit_->query.reset();
+      if (unit_) {
+        unit_->query.reset();
+        unit_->forget_hints();
+      }
       // Nobody holds a server while he is still writing.
       if (input.size() < *size && *size <= kWholeSizeMax) {
         starving_ = true;
@@ -199,10 +202,12 @@ ClientSession::Seen ClientSession::examine(Bytes input) {
 ClientSession::Seen ClientSession::examine_message(char type, Bytes body) {
   if (block_open() && type != kQuery) note_portal(type, body);
   switch (type) {
-    case kQuery:
-      unit_->query = classify(protocol::Reader(body).cstring());
-      unit_->join(unit_->query, is_learned(*unit_->query));
+    case kQuery: {
+      const Bytes text = protocol::Reader(body).cstring();
+      unit_->query = classify(text);
+      join_statement(unit_->query, text);
       return Seen::whole;
+    }
     case kParse: {
       const auto parse = protocol::parse_parse(body);
       if (!parse) {
@@ -211,7 +216,7 @@ ClientSession::Seen ClientSession::examine_message(char type, Bytes body) {
       }
       StatementRef statement = parsed(*parse);
       judge(*statement);
-      unit_->join(statement->meaning, is_learned(*statement->meaning));
+      join_statement(statement->meaning, statement->text);
       unit_->parsed().emplace_back(parse->name, std::move(statement));
       return Seen::part;
     }
@@ -253,8 +258,13 @@ void ClientSession::examine_use(Bytes name, bool well_formed) {
   if (!statement) statement = find_statement(name);
   if (!well_formed || !statement) return unit_->keep_on_primary(sql::Cause::unparsed);
   judge(*statement);
-  unit_->join(statement->meaning, is_learned(*statement->meaning));
+  join_statement(statement->meaning, statement->text);
   if (block_open()) unit_->asks_for_the_time = unit_->asks_for_the_time || session::asks_for_the_time(statement->text);
+}
+
+void ClientSession::join_statement(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text) {
+  unit_->join(meaning, is_learned(*meaning));
+  if (meaning->hint_named) join_hints(text);
 }
 
 std::shared_ptr<const sql::StatementClass> ClientSession::classify(Bytes text) {

@@ -27,7 +27,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   const std::string* isolation = settings_->find("default_transaction_isolation");
   facts.serializable = isolation ? equals_ignoring_case(*isolation, "serializable") : pool_->serializable_by_default;
 
-  Causality& causality = this->causality();
+  Causality& causality = causality_of_unit();
   if (std::exchange(unnoted_, false)) see_latest(causality);
   follow_primary(causality, cluster);
   follow_primary(doubt_.need, doubt_.identity, cluster);
@@ -99,18 +99,40 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
 
 routing::Policy ClientSession::policy() const noexcept {
   routing::Policy policy = pool_->policy;
-  if (level_) policy.level = hub_.level_kept(*level_);
+  policy.level = session_level();
+  const UnitHints* const hints = unit_ ? unit_->hints() : nullptr;
+  if (hints && hints->level) policy.level = hub_.level_kept(*hints->level);
   return policy;
+}
+
+ConsistencyLevel ClientSession::session_level() const noexcept { return level_ ? hub_.level_kept(*level_) : pool_->policy.level; }
+
+Causality& ClientSession::causality_of_unit() noexcept {
+  const UnitHints* const hints = unit_ ? unit_->hints() : nullptr;
+  Causality& state = hints && hints->key ? *hints->key : causality();
+  if (&state != &own_) pool_->database->marks->keys.settle_writes_of_any(state);
+  return state;
+}
+
+/// The session, or its key, and the keys that hints have named.
+template <class Note>
+void ClientSession::for_whom_it_counts(Note&& note) {
+  note(causality());
+  if (!hints_in_flight_) return;
+  for (const std::shared_ptr<Causality>& key : hints_in_flight_->keys) {
+    if (key != key_) note(*key);
+  }
 }
 
 /// Whatever has been committed or shown by now, its next read must see it.
 void ClientSession::see_latest(Causality& causality) { causality.need.join({.lsn = {}, .pending = pool_->database->captures->mark()}); }
 
-/// Positions of another identity of the primary mean nothing: what was seen is covered by the next capture.
+/// Positions of another identity of the primary mean nothing: what was seen is covered by the next capture. Tickets go on meaning what
+/// they did: the log takes back their positions itself.
 void ClientSession::follow_primary(tokens::Need& need, std::uint64_t& identity, const routing::ClusterView& cluster) {
   if (identity == cluster.identity) return;
   identity = cluster.identity;
-  if (!need.nothing()) need = {.lsn = {}, .pending = pool_->database->captures->mark()};
+  if (need.lsn != tokens::Lsn{}) need = {.lsn = {}, .pending = pool_->database->captures->mark()};
 }
 
 void ClientSession::follow_primary(Causality& causality, const routing::ClusterView& cluster) {
@@ -134,6 +156,8 @@ void ClientSession::note_sent(const std::shared_ptr<const sql::StatementClass>& 
   const std::shared_ptr<const sql::StatementClass> prepared = sql_prepared_ ? executed(*meaning) : nullptr;
   const sql::StatementClass& what = prepared ? *prepared : *meaning;
   note_effects(what);
+  if (meaning->hint_named) note_hints(text);
+  if (meaning->shape == sql::Shape()) note_unread_hints();
   reads_.join(what.reads);
   if (meaning->has_session_step && split()) note_session_steps(*meaning, text);
   if (sql_prepared_ || meaning->has_session_step) note_prepared(*meaning);
@@ -364,12 +388,16 @@ void ClientSession::mark_writes() {
   database.marks->writes.mark(writes_.keys, writes_.all || database.stale(), ticket, hub_.now());
   // At level table the marks themselves are all that a read has to wait for, its writer's own ones too: a read of another table owes
   // nothing to this write.
-  causality().last_write_at = hub_.now();
-  if (policy().level != ConsistencyLevel::table) {
-    causality().need.join({.lsn = {}, .pending = ticket});
-  } else {
-    causality().unrecorded = true;
-  }
+  const bool recorded = session_level() != ConsistencyLevel::table;
+  for_whom_it_counts([&](Causality& causality) {
+    causality.last_write_at = hub_.now();
+    if (recorded) {
+      causality.need.join({.lsn = {}, .pending = ticket});
+    } else {
+      causality.unrecorded = true;
+    }
+  });
+  if (hints_in_flight_ && hints_in_flight_->unknown_key) database.marks->keys.write_of_any(ticket, hub_.now());
 }
 
 /// The statement that may change the catalog has ended, or nobody will ever know.
@@ -394,12 +422,14 @@ void ClientSession::drop_writes() {
 void ClientSession::note_seen() {
   if (!split()) return;
   DatabaseContext& database = *pool_->database;
-  const ConsistencyLevel level = policy().level;
-  if (level == ConsistencyLevel::session || (level == ConsistencyLevel::table && may_show_unmarked())) {
-    see_latest(causality());
+  const ConsistencyLevel level = session_level();
+  const bool by_session = level == ConsistencyLevel::session || (hints_in_flight_ && hints_in_flight_->asks_session);
+  const bool by_table = level == ConsistencyLevel::table || (hints_in_flight_ && hints_in_flight_->asks_table);
+  if (by_session || (by_table && may_show_unmarked())) {
+    for_whom_it_counts([this](Causality& causality) { see_latest(causality); });
     return;
   }
-  causality().unrecorded = true;
+  for_whom_it_counts([](Causality& causality) { causality.unrecorded = true; });
   if (level == ConsistencyLevel::table && doubted_) {
     const bool another = !doubt_.need.nothing() && doubt_.shape != *doubted_;
     doubt_.need.pending = database.captures->mark();
@@ -408,7 +438,9 @@ void ClientSession::note_seen() {
 }
 
 void ClientSession::note_read_on(const ServerSession& replica) {
-  if (tokens::CaptureLog* captures = pool_->database->captures) causality().note_read(replica.node(), replica.instance(), hub_.now(), *captures);
+  tokens::CaptureLog* const captures = pool_->database->captures;
+  if (!captures) return;
+  for_whom_it_counts([&](Causality& causality) { causality.note_read(replica.node(), replica.instance(), hub_.now(), *captures); });
 }
 
 /// Whether a table that was read is being written by others, whose commits are seen before they are marked. What this session

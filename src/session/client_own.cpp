@@ -1,6 +1,6 @@
 // What an application says to the router itself: SET, RESET and SHOW of pgweir.*, answered here in both protocols. They take effect at
 // once, also within a transaction, and a ROLLBACK does not take them back.
-#include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "protocol/extended.h"
@@ -167,8 +167,7 @@ Status ClientSession::check_own(OwnSetting setting, std::string_view value) cons
   const auto refuse = [&](std::string_view expected) { return refused_value(setting, value, expected); };
   switch (setting) {
     case OwnSetting::causal_key: {
-      const bool printable = std::all_of(value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
-      if (value.size() > CausalKeys::kKeyBytesMax || !printable) {
+      if (!is_causal_key(value)) {
         return Error("22023", concat({"invalid value for parameter \"", to_string(setting), "\": expected at most ",
                                       std::to_string(CausalKeys::kKeyBytesMax), " printable bytes"}));
       }
@@ -244,7 +243,7 @@ Status ClientSession::take_own_at_login(OwnSetting setting, std::string_view val
 std::string ClientSession::own_value(OwnSetting setting) const {
   switch (setting) {
     case OwnSetting::causal_key: return own_state_ ? own_state_->key : std::string();
-    case OwnSetting::read_consistency: return std::string(config::to_string(policy().level));
+    case OwnSetting::read_consistency: return std::string(config::to_string(session_level()));
     case OwnSetting::token: return *own_state_->token;
     case OwnSetting::last_route:
       if (!last_node_) return {};

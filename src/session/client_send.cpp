@@ -140,6 +140,7 @@ void ClientSession::run_unit() {
 /// Sends the collected unit to a replica; its text stays until the answer can't be taken back.
 void ClientSession::run_held_unit() {
   unit_bytes_ = examined_;
+  if (const UnitHints* const hints = unit_->hints(); hints && hints->key) hints_in_flight().add(hints->key);
   std::size_t at = 0;
   while (at < unit_bytes_) {
     const Bytes rest = Bytes(input_).substr(at);
@@ -248,6 +249,7 @@ void ClientSession::begin_long_message(char type, std::uint64_t size) {
     return refuse_on_replica(type);
   }
   note_opaque();
+  if (tracks()) note_unread_hints();
   unnamed_.reset();
   server_->forget_unnamed();
   several_in_flight_ = true;

@@ -17,6 +17,7 @@
 #include "session/client_state.h"
 #include "session/block_text.h"
 #include "session/held_block.h"
+#include "session/hints_in_flight.h"
 #include "session/hub.h"
 #include "session/owed.h"
 #include "session/own_settings.h"
@@ -270,6 +271,13 @@ class ClientSession final : public io::TransportUser {
   Status take_own_at_login(OwnSetting setting, std::string_view value);
   std::string own_value(OwnSetting setting) const;
 
+  // client_hints.cpp: hints that name a key or a level
+  void join_statement(const std::shared_ptr<const sql::StatementClass>& meaning, Bytes text);
+  void join_hints(Bytes text);
+  void note_hints(Bytes text);
+  void note_unread_hints();
+  HintsInFlight& hints_in_flight();
+
   // client_token.cpp: pgweir.token
   bool settle_token(const OwnOrder& order);
   bool settle_token_of_login();
@@ -365,6 +373,11 @@ class ClientSession final : public io::TransportUser {
   void follow_primary(Causality& causality, const routing::ClusterView& cluster);
   void see_latest(Causality& causality);
   Causality& causality() noexcept { return key_ ? *key_ : own_; }
+  /// Of the unit that waits to be routed.
+  Causality& causality_of_unit() noexcept;
+  config::ConsistencyLevel session_level() const noexcept;
+  template <class Note>
+  void for_whom_it_counts(Note&& note);
   void pin();
 
   Hub& hub_;
@@ -451,6 +464,7 @@ class ClientSession final : public io::TransportUser {
   std::shared_ptr<Causality> key_;    ///< takes the place of own_ while a causal key is set
   std::optional<config::ConsistencyLevel> level_;  ///< SET pgweir.read_consistency; else the pool's
   std::unique_ptr<OwnState> own_state_;
+  std::unique_ptr<HintsInFlight> hints_in_flight_;  ///< null: none
   NodeId last_node_;
   sql::Target last_target_ = sql::Target::primary;
   routing::Reason last_reason_ = routing::Reason::not_split;

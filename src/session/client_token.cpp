@@ -56,6 +56,7 @@ bool ClientSession::settle_token_of_login() {
 /// has to tell, which `asked` is the ticket of when it is under way.
 std::optional<Result<std::string>> ClientSession::token_now(const routing::ClusterView& cluster, tokens::Ticket asked) {
   Causality& all = causality();
+  if (key_) pool_->database->marks->keys.settle_writes_of_any(all);
   follow_primary(all, cluster);
   follow_primary(doubt_.need, doubt_.identity, cluster);
   settle(all.need);

@@ -3,18 +3,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "config/levels.h"
 #include "routing/decide.h"
+#include "session/causality.h"
 #include "session/learned.h"
 #include "session/statements.h"
 #include "sql/statement_class.h"
 
 namespace pgweir::session {
+
+/// What hints of the unit's statements name.
+struct UnitHints {
+  std::shared_ptr<Causality> key;  ///< null: the session's own
+  std::optional<config::ConsistencyLevel> level;
+
+  bool operator==(const UnitHints&) const = default;
+};
 
 /// Reused from unit to unit. Bounded by the unit buffer: each class stands for a message in it.
 class Unit {
@@ -22,6 +33,12 @@ class Unit {
   void clear() noexcept;
   /// `learned`: standbys have refused that shape.
   void join(const std::shared_ptr<const sql::StatementClass>& meaning, bool learned);
+  /// After join() of a statement whose class says that its hints name something. In doubt, also between statements that name different
+  /// things, the unit is the primary's.
+  void join_hints(UnitHints hints, bool doubtful);
+  /// Null when none of its statements names anything.
+  const UnitHints* hints() const noexcept { return hints_ ? &*hints_ : nullptr; }
+  void forget_hints() noexcept { hints_.reset(); }
   /// Something that is not a statement keeps the unit on the primary.
   void keep_on_primary(sql::Cause cause) noexcept;
 
@@ -67,7 +84,11 @@ class Unit {
   bool is(const sql::Shape& shape) const noexcept { return classes_.size() == 1 && classes_.front()->shape == shape; }
 
  private:
+  void join_target(sql::Hint hint) noexcept;
+
   routing::UnitFacts facts_;
+  std::optional<UnitHints> hints_;
+  bool unhinted_ = false;  ///< a statement of it names nothing
   std::vector<std::shared_ptr<const sql::StatementClass>> classes_;
   std::vector<std::string> texts_;  ///< of classes_, normalised; empty unless a standby has refused the unit
   std::vector<sql::TableKey> reads_;

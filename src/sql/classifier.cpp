@@ -144,7 +144,8 @@ std::shared_ptr<StatementClass> Classifier::Impl::judge(Bytes text, Dialect dial
     }
   }
   whole->target = whole->cause == Cause::none ? Target::replica : Target::primary;
-  whole->hint = sink.seen_hint();
+  whole->hint = sink.seen_hint().target;
+  whole->hint_named = sink.seen_hint().named;
   return whole;
 }
 

@@ -61,7 +61,7 @@ class WritingSink {
     const bool is_in = type == TokenType::name && word.size() == 2 && (word[0] | 0x20) == 'i' && (word[1] | 0x20) == 'n';
     if (is_in && !after_dot) list_ = List::in;
   }
-  void hint(Hint) noexcept {}
+  void comment(Bytes) noexcept {}
   bool full() const noexcept { return out_.size() > bytes_max_; }
   std::string take() { return std::move(out_); }
 

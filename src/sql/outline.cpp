@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "sql/byte_block.h"
+#include "sql/hint.h"
 #include "sql/scanner.h"
 
 namespace pgweir::sql {
@@ -190,8 +191,7 @@ class OutlineWriter {
       } else if (at[0] == '*' && at[1] == '/') {
         at += 2;
         if (--depth > 0) continue;
-        const bool is_hint = parse_hint(Bytes(begin, static_cast<std::size_t>(at - 2 - begin))) != Hint::none;
-        return is_hint ? nullptr : at;
+        return parse_hint(Bytes(begin, static_cast<std::size_t>(at - 2 - begin))).any() ? nullptr : at;
       } else {
         ++at;
       }

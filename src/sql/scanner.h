@@ -111,11 +111,8 @@ inline const char* number_end(const char* at, const char* end) noexcept {
 
 }  // namespace scan_detail
 
-/// What `/* pgweir: … */` says, given what stands between the comment's marks; none when it is no
-/// hint of ours.
-Hint parse_hint(Bytes comment) noexcept;
-
-/// A sink has `void token(TokenType, const char* begin, const char* end)` and `void hint(Hint)`.
+/// A sink has `void token(TokenType, const char* begin, const char* end)` and `void comment(Bytes)`, which is given what stands
+/// between the marks of a block comment; comments to the end of the line mean nothing to anybody.
 template <class Sink>
 class Scanner {
  public:
@@ -402,8 +399,7 @@ class Scanner {
       } else if (at_[0] == '*' && at_[1] == '/') {
         at_ += 2;
         if (--depth == 0) {
-          const Hint hint = parse_hint(Bytes(begin, static_cast<std::size_t>(at_ - 2 - begin)));
-          if (hint != Hint::none) sink_.hint(hint);
+          sink_.comment(Bytes(begin, static_cast<std::size_t>(at_ - 2 - begin)));
           return true;
         }
       } else {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "sql/hint.h"
 #include "sql/scanner.h"
 #include "sql/statement_class.h"
 
@@ -140,9 +141,11 @@ class ShapeSink {
     }
   }
 
-  void hint(Hint hint) noexcept {
+  void comment(Bytes comment) noexcept {
+    const CommentHint hint = parse_hint(comment);
+    if (!hint.any()) return;
     put(kHintTag);
-    put(static_cast<char>(hint));
+    put(static_cast<char>(static_cast<int>(hint.target) | (hint.named ? kNamedBit : 0)));
   }
 
   Shape finish() noexcept { return keyed_hash(key_, begin_, static_cast<std::size_t>(at_ - begin_)); }
@@ -153,6 +156,7 @@ class ShapeSink {
 
   static constexpr std::size_t kSlack = 64;
   static constexpr char kHintTag = 0x1F;
+  static constexpr int kNamedBit = 4;
 
   static constexpr char tag(TokenType type) noexcept { return static_cast<char>(static_cast<int>(type) + 3); }
 

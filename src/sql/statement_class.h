@@ -145,6 +145,8 @@ struct StatementClass {
   Cause cause = Cause::unparsed;      ///< why primary
   Kind kind = Kind::unknown;          ///< of the whole: the one that decided
   Hint hint = Hint::none;
+  /// A hint names a key or a level. Which, each text has to be asked (read_hints()).
+  bool hint_named = false;
   /// Text and catalog leave no doubt: no function, operator or view that could hide a write.
   bool certain = false;
   /// Something in it that looks innocent could write: an operator or type over a volatile function

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "sql/hint.h"
 #include "sql/scanner.h"
 #include "sql/words.h"
 
@@ -39,16 +40,18 @@ class TokenSink {
     }
     tokens_.push_back(token);
   }
-  void hint(Hint hint) noexcept {
+  void comment(Bytes comment) noexcept {
+    const CommentHint hint = parse_hint(comment);
     // Doubt means primary, also between hints that disagree.
-    if (hint_ != Hint::primary) hint_ = hint;
+    if (hint_.target != Hint::primary && hint.target != Hint::none) hint_.target = hint.target;
+    hint_.named = hint_.named || hint.named;
   }
-  Hint seen_hint() const noexcept { return hint_; }
+  CommentHint seen_hint() const noexcept { return hint_; }
 
  private:
   Bytes text_;
   std::vector<Token>& tokens_;
-  Hint hint_ = Hint::none;
+  CommentHint hint_;
 };
 
 inline Bytes text_of(Bytes text, const Token& token) noexcept {

@@ -71,6 +71,9 @@ std::vector<std::pair<const char*, std::string>> usual_statements() {
        "p.category_id "
        "WHERE p.price BETWEEN 10 AND 250.50 AND c.name = 'garden tools' ORDER BY p.price DESC, "
        "p.id LIMIT 50"},
+      {"sqlcommenter",
+       "SELECT \"users\".* FROM \"users\" WHERE \"users\".\"id\" = $1 LIMIT $2 "
+       "/*action='show',controller='users',framework='rails%3A7.1',route='%2Fusers%2F%3Aid',traceparent='00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01'*/"},
       {"set (never cached)", "SET statement_timeout = '5s'"},
       {"IN list of 1000", in_list},
   };

@@ -1,12 +1,15 @@
 // The lexer over any bytes: tokens lie in order inside the text, both of its users agree on what is
 // broken, and a script's pieces are pieces of the script. The outline, which is read without it, is the
 // same on every machine, and can be read again as a text whose outline it is.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text.h"
+#include "sql/hint.h"
 #include "sql/outline.h"
 #include "sql/scanner.h"
 #include "sql/shape.h"
@@ -56,6 +59,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     demand(write_outline(other, other_scratch) == outline);
   }
+
+  // What the class promises to be there can be read, and nothing else can. A level `primary` is part of the class.
+  const NamedHints hints = read_hints(text, dialect);
+  const bool levels = std::any_of(hints.levels.begin(), hints.levels.end(), [](const std::string& level) { return !equals_ignoring_case(level, "primary"); });
+  if (end == ScanEnd::complete) demand(token_sink.seen_hint().named == (!hints.keys.empty() || levels));
+  demand(hints.keys.size() <= NamedHints::kNamesMax && hints.levels.size() <= NamedHints::kNamesMax);
 
   std::size_t from = 0;
   for (const Token& token : tokens) {

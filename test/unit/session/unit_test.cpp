@@ -79,3 +79,73 @@ TEST_CASE("a unit is proven when a standby has run all in it that is not certain
   proven.add(doubtful->shape);
   CHECK(unit.is_proven(proven));
 }
+
+TEST_CASE("a unit goes to a replica against what it is owed only when all its statements say so", "[session]") {
+  const auto hinted = [](sql::Hint hint) {
+    auto made = meaning(sql::Cause::none);
+    made->hint = hint;
+    return made;
+  };
+  using sql::Hint;
+  const auto joined = [&](std::vector<Hint> hints) {
+    Unit unit;
+    unit.clear();
+    for (Hint hint : hints) unit.join(hinted(hint), false);
+    return unit.facts().hint;
+  };
+  CHECK(joined({Hint::replica}) == Hint::replica);
+  CHECK(joined({Hint::replica, Hint::replica}) == Hint::replica);
+  CHECK(joined({Hint::replica, Hint::none}) == Hint::none);
+  CHECK(joined({Hint::none, Hint::replica}) == Hint::none);
+  CHECK(joined({Hint::replica, Hint::none, Hint::replica}) == Hint::none);
+  CHECK(joined({Hint::replica, Hint::primary, Hint::replica}) == Hint::primary);
+  CHECK(joined({Hint::none, Hint::primary}) == Hint::primary);
+}
+
+TEST_CASE("statements of one unit whose hints name different things are the primary's", "[session]") {
+  using session::UnitHints;
+  using config::ConsistencyLevel;
+  const auto a = std::make_shared<session::Causality>();
+  const auto b = std::make_shared<session::Causality>();
+  const auto statement = [](bool named) {
+    auto made = meaning(sql::Cause::none);
+    made->hint_named = named;
+    return made;
+  };
+  Unit unit;
+  unit.clear();
+  unit.join(statement(true), false);
+  unit.join_hints({a, ConsistencyLevel::session}, false);
+  CHECK_FALSE(unit.known_primary());
+  REQUIRE(unit.hints());
+  CHECK(unit.hints()->key == a);
+  // Its Bind says the same again.
+  unit.join_hints({a, ConsistencyLevel::session}, false);
+  CHECK_FALSE(unit.known_primary());
+
+  for (const UnitHints& other : {UnitHints{b, ConsistencyLevel::session}, UnitHints{a, ConsistencyLevel::table}, UnitHints{nullptr, ConsistencyLevel::session}, UnitHints{a, {}}}) {
+    Unit mixed = unit;
+    mixed.join(statement(true), false);
+    mixed.join_hints(other, false);
+    CHECK(mixed.known_primary());
+  }
+  Unit behind = unit;
+  behind.join(statement(false), false);
+  CHECK(behind.known_primary());
+
+  Unit before;
+  before.clear();
+  before.join(statement(false), false);
+  before.join(statement(true), false);
+  before.join_hints({a, {}}, false);
+  CHECK(before.known_primary());
+
+  Unit doubtful;
+  doubtful.clear();
+  doubtful.join(statement(true), false);
+  doubtful.join_hints({a, {}}, true);
+  CHECK(doubtful.known_primary());
+  doubtful.clear();
+  CHECK(doubtful.hints() == nullptr);
+  CHECK_FALSE(doubtful.known_primary());
+}

@@ -45,7 +45,7 @@ class SlowOutline {
   explicit SlowOutline(Bytes text) : text_(text), sink_(text, tokens_) {
     complete_ = Scanner<TokenSink>(text, {}, sink_).run() == ScanEnd::complete;
     if (!complete_) return;
-    left_to_scanner_ = sink_.seen_hint() != Hint::none;
+    left_to_scanner_ = sink_.seen_hint().any();
     std::size_t at = 0;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       gap(at, tokens_[i].begin);

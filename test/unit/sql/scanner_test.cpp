@@ -15,8 +15,6 @@ namespace {
 /// parameter, o operator.
 struct Record {
   std::string out;
-  Hint last_hint = Hint::none;
-
   void token(TokenType type, const char* begin, const char* end) {
     const char kLetters[] = {'n', 'q', 'u', 's', 'd', 'p', 'o', '(',
                              ')', '[', ']', ',', '.', ';', ':', '='};
@@ -24,7 +22,7 @@ struct Record {
     out += kLetters[static_cast<int>(type)];
     if (type <= TokenType::op) out += std::string(begin, end);
   }
-  void hint(Hint hint) { last_hint = hint; }
+  void comment(Bytes) {}
 };
 
 std::string tokens(Bytes text, Dialect dialect = {}) {
@@ -129,16 +127,6 @@ TEST_CASE("names are folded, unquoted, decoded and cut to 63 bytes") {
   CHECK(folded(TokenType::unicode_name, "U&\"\\D83Dx\"") == "wrong");
   CHECK(folded(TokenType::name, std::string(70, 'A')) == std::string(63, 'a'));
   CHECK(folded(TokenType::name, std::string(62, 'a') + "\xC3\xB6") == std::string(62, 'a'));
-}
-
-TEST_CASE("a hint is a comment that begins with pgweir:") {
-  CHECK(parse_hint(" pgweir: primary ") == Hint::primary);
-  CHECK(parse_hint("pgweir:replica") == Hint::replica);
-  CHECK(parse_hint(" pgweir: key=user:42, replica") == Hint::replica);
-  CHECK(parse_hint(" pgweir: replica primary") == Hint::primary);
-  CHECK(parse_hint(" see pgweir: primary") == Hint::none);
-  CHECK(parse_hint(" pgweir primary") == Hint::none);
-  CHECK(parse_hint(" pgweir: primaryX") == Hint::none);
 }
 
 TEST_CASE("a script is cut at the semicolons that separate statements") {
