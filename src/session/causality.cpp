@@ -27,7 +27,8 @@ void CausalKeys::make_room(tokens::CaptureLog& captures) {
       continue;
     }
     // A capture after this moment covers all that the key has written or seen.
-    if (!oldest->state->need.nothing() || oldest->state->seen.value != 0 || oldest->state->unrecorded || !oldest->state->read_is_covered()) {
+    if (!oldest->state->need.nothing() || oldest->state->seen.value != 0 || oldest->state->unrecorded || !oldest->state->read_is_covered() ||
+        !oldest->state->doubt.need.nothing()) {
       forgotten_.need.join({.lsn = {}, .pending = captures.mark()});
     }
     forgotten_.last_write_at = std::max(forgotten_.last_write_at, oldest->state->last_write_at);

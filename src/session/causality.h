@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "sql/statement_class.h"
 #include "tokens/commit_log.h"
 
 namespace pgweir::session {
@@ -29,6 +30,15 @@ struct Causality {
   tokens::Lsn seen_elsewhere{};  ///< the part of it that last_replica did not show
   /// Something was written or seen at a level that does not keep it in `need`: level session must ask for all there is.
   bool unrecorded = false;
+  /// After a statement that is said to write nothing, of a shape that no standby has proven: should it have written, who shares this
+  /// sees it. A further run of that shape is exempt: if it writes, a standby refuses it. So one that is run without a pause gets
+  /// its proof.
+  struct Doubt {
+    tokens::Need need;
+    std::uint64_t identity = 0;  ///< as that of the whole
+    sql::Shape shape;            ///< all zero for several
+  };
+  Doubt doubt;
   /// The last commit, as its acknowledgement was passed on; the zero Time before the first.
   Time last_write_at{};
 

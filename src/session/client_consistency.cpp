@@ -30,7 +30,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   Causality& causality = causality_of_unit();
   if (std::exchange(unnoted_, false)) see_latest(causality);
   follow_primary(causality, cluster);
-  follow_primary(doubt_.need, doubt_.identity, cluster);
+  follow_primary(causality.doubt.need, causality.doubt.identity, cluster);
   const ConsistencyLevel level = policy().level;
   // One snapshot for all that a transaction will read.
   const bool all = unit_->reads_all() || database.stale() || whole_block();
@@ -44,7 +44,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
                             (by_rules && level != ConsistencyLevel::table && ruled_by(ConsistencyLevel::table));
   if (needs_record && std::exchange(causality.unrecorded, false)) see_latest(causality);
   settle(causality.need);
-  settle(doubt_.need);
+  settle(causality.doubt.need);
   facts.last_replica = causality.last_replica;
   facts.only_replica = {};
   if (causality.last_replica && (level != ConsistencyLevel::eventual || by_rules)) {
@@ -72,7 +72,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   facts.seen = causality.seen;
   facts.seen_elsewhere = causality.seen_elsewhere;
   facts.seen_on = causality.last_replica;
-  if (!doubt_.need.nothing() && !unit_->is(doubt_.shape)) facts.session.join(doubt_.need);
+  if (!causality.doubt.need.nothing() && !unit_->is(causality.doubt.shape)) facts.session.join(causality.doubt.need);
   facts.tables = {};
   facts.since_table_write = facts.since_own_write = Duration::max();
   const std::vector<sql::TableKey>& tables = by_rules ? unit_->judged_by_level : unit_->reads();
@@ -429,12 +429,15 @@ void ClientSession::note_seen() {
     for_whom_it_counts([this](Causality& causality) { see_latest(causality); });
     return;
   }
-  for_whom_it_counts([](Causality& causality) { causality.unrecorded = true; });
-  if (level == ConsistencyLevel::table && doubted_) {
-    const bool another = !doubt_.need.nothing() && doubt_.shape != *doubted_;
-    doubt_.need.pending = database.captures->mark();
-    doubt_.shape = another ? sql::Shape() : *doubted_;
-  }
+  const tokens::Ticket ticket = by_table && doubted_ ? database.captures->mark() : 0;
+  for_whom_it_counts([&](Causality& causality) {
+    causality.unrecorded = true;
+    if (ticket == 0) return;
+    Causality::Doubt& doubt = causality.doubt;
+    const bool another = !doubt.need.nothing() && doubt.shape != *doubted_;
+    doubt.need.pending = ticket;
+    doubt.shape = another ? sql::Shape() : *doubted_;
+  });
 }
 
 void ClientSession::note_read_on(const ServerSession& replica) {

@@ -468,15 +468,6 @@ class ClientSession final : public io::TransportUser {
   NodeId last_node_;
   sql::Target last_target_ = sql::Target::primary;
   routing::Reason last_reason_ = routing::Reason::not_split;
-  /// After a statement that is said to write nothing, of a shape that no standby has proven: should it have written, this session
-  /// sees it. A further run of that shape is exempt: if it writes, a standby refuses it. So one that is run without a pause gets
-  /// its proof.
-  struct Doubt {
-    tokens::Need need;
-    std::uint64_t identity = 0;  ///< as Causality's
-    sql::Shape shape;
-  };
-  Doubt doubt_;
   std::shared_ptr<DatabaseMarks> entered_;    ///< where the open transaction is counted as a writer
   std::shared_ptr<DatabaseMarks> ddl_marks_;  ///< where its DDL is counted
   sql::TableSet writes_;              ///< of the open transaction, not marked yet

@@ -58,11 +58,11 @@ std::optional<Result<std::string>> ClientSession::token_now(const routing::Clust
   Causality& all = causality();
   if (key_) pool_->database->marks->keys.settle_writes_of_any(all);
   follow_primary(all, cluster);
-  follow_primary(doubt_.need, doubt_.identity, cluster);
+  follow_primary(all.doubt.need, all.doubt.identity, cluster);
   settle(all.need);
-  settle(doubt_.need);
+  settle(all.doubt.need);
   tokens::Need need = all.need;
-  need.join(doubt_.need);
+  need.join(all.doubt.need);
   need.join({.lsn = std::max(all.seen, all.seen_elsewhere), .pending = 0});
   if (asked != 0) {
     const tokens::Need captured = pool_->database->captures->need(asked);

@@ -64,3 +64,12 @@ TEST_CASE("a replica that is read again is bound by what others have shown") {
   session.note_read(NodeId{2}, 6, Time{} + std::chrono::seconds{3}, captures);
   CHECK(session.seen_elsewhere.value == 100);
 }
+
+TEST_CASE("what a key may have written unseen is not forgotten with it", "[session]") {
+  tokens::CaptureLog captures;
+  CausalKeys keys(1);
+  keys.get("first", captures)->doubt.need.pending = captures.mark();
+  const auto second = keys.get("second", captures);
+  CHECK(keys.size() == 1);
+  CHECK(second->need.pending == captures.last_ticket());
+}
