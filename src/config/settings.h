@@ -31,7 +31,7 @@ namespace pgweir::config {
 enum class PoolMode : std::uint8_t { session, transaction, statement };
 enum class ReadSplit : std::uint8_t { on, off };
 /// How it is known that a replica is far enough.
-enum class LsnCheck : std::uint8_t { cached, inline_ };
+enum class LsnCheck : std::uint8_t { cached, inline_, wait };
 /// Where the reads of transaction blocks may run.
 enum class BlockReads : std::uint8_t { primary, replica };
 /// What happens to a client whose session state can't be moved between servers.

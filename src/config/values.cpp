@@ -32,7 +32,7 @@ constexpr Word<ConsistencyLevel> kConsistencyLevels[] = {
     {"pin", ConsistencyLevel::pin}};
 constexpr Word<ReadSplit> kReadSplits[] = {
     {"on", ReadSplit::on}, {"off", ReadSplit::off}, {"observe", ReadSplit::off, kNotYet}};
-constexpr Word<LsnCheck> kLsnChecks[] = {{"cached", LsnCheck::cached}, {"inline", LsnCheck::inline_}};
+constexpr Word<LsnCheck> kLsnChecks[] = {{"cached", LsnCheck::cached}, {"inline", LsnCheck::inline_}, {"wait", LsnCheck::wait}};
 constexpr Word<BlockReads> kBlockReads[] = {{"primary", BlockReads::primary}, {"replica", BlockReads::replica}};
 constexpr Word<OnSessionState> kOnSessionStates[] = {
     {"pin", OnSessionState::pin}, {"ignore", OnSessionState::ignore}, {"error", OnSessionState::pin, kNotYet}};

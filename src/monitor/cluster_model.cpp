@@ -402,6 +402,7 @@ routing::ClusterView ClusterModel::view(Time now) {
   view.geometry = geometry_;
   view.primary = primary_ ? primary_ : assumed_primary();
   if (deposed_on_ || restart_seen_ != Time{}) view.primary = {};
+  if (view.primary) view.server_version = node(view.primary).server_version();
   for (Entry& entry : entries_) {
     routing::NodeView node = entry.node.view(now);
     node.excluded = exclusion(entry.node);

@@ -136,4 +136,13 @@ routing::NodeView NodeModel::view(Time now) {
   return view;
 }
 
+int NodeModel::server_version() const noexcept {
+  if (!settings_) return 0;
+  for (const auto& [name, value] : *settings_) {
+    int major = 0;
+    if (name == "server_version" && std::from_chars(value.data(), value.data() + value.size(), major).ec == std::errc()) return major;
+  }
+  return 0;
+}
+
 }  // namespace pgweir::monitor

@@ -54,6 +54,8 @@ class NodeModel {
   /// The last observation; what it says is stale while the node is down.
   const Observation& seen() const noexcept { return seen_; }
   const std::optional<NodeSettings>& settings() const noexcept { return settings_; }
+  /// Its major version; 0 until its settings were read.
+  int server_version() const noexcept;
   const std::string& last_error() const noexcept { return last_error_; }
 
   /// Role, eligibility and exclusion are the cluster's to say.

@@ -37,6 +37,10 @@ inline constexpr std::string_view kPositionOfSeveralQuery =
     "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() END, timeline_id "
     "FROM pg_control_checkpoint()";
 
+/// Waits until the instance has replayed `lsn`, for `time` at most, and fails neither then nor where there is nothing to wait for.
+/// For a transaction of its own: the statement must hold no snapshot.
+std::string wait_for_query(tokens::Lsn lsn, Duration time);
+
 /// Tells instances apart as `started_at` does, in a number. 0 is none.
 inline std::uint64_t instance_of(std::string_view started_at) noexcept {
   return started_at.empty() ? 0 : std::hash<std::string_view>{}(started_at) | 1U;
@@ -88,6 +92,7 @@ struct ClusterView {
   std::uint32_t timeline = 0;
   std::string system_id;
   tokens::WalGeometry geometry;
+  int server_version = 0;  ///< the primary's major version, and so that of all that are eligible; 0: not known
   std::vector<NodeView> nodes;  ///< In the order of the configuration.
 
   const NodeView* find(NodeId id) const noexcept {

@@ -4,7 +4,15 @@
 #include <limits>
 #include <optional>
 
+#include "base/text.h"
+
 namespace pgweir::routing {
+
+std::string wait_for_query(tokens::Lsn lsn, Duration time) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  return concat({"WAIT FOR LSN '", tokens::to_string(lsn), "' WITH (TIMEOUT '", std::to_string(std::max<std::int64_t>(milliseconds, 1)),
+                 "ms', NO_THROW)"});
+}
 
 std::string_view to_string(Role role) noexcept {
   switch (role) {
@@ -139,6 +147,15 @@ bool has_replayed(const NodeView& node, const tokens::Need& need) noexcept {
 constexpr double kLongestWait_s = 3600.0;
 /// A replica that is not expected to be far enough by then is not asked together with a read.
 constexpr Duration kWorthAsking = std::chrono::milliseconds{2};
+/// The first major version that knows WAIT FOR LSN.
+constexpr int kKnowsWaitFor = 19;
+
+bool asks_replicas(const Policy& policy) noexcept { return policy.lsn_check != config::LsnCheck::cached; }
+
+/// How long a replica itself waits with a read until it is far enough.
+Duration wait_there(const Policy& policy, const ClusterView& cluster) noexcept {
+  return policy.lsn_check == config::LsnCheck::wait && cluster.server_version >= kKnowsWaitFor ? policy.replica_wait : Duration{};
+}
 
 /// By the last polls of both; a primary that is not known is not known to be ahead.
 std::uint64_t bytes_behind(const NodeView& node, const ClusterView& cluster) noexcept {
@@ -214,14 +231,14 @@ Verdict verdict_of(const NodeView& node, const Demand& in_force, const UnitFacts
 }
 
 /// What the node would have to confirm for one demand; nullopt: it may not answer whatever it says.
-std::optional<tokens::Lsn> worth_asking(const NodeView& node, const Demand& demand, const ClusterView& cluster, Time now) noexcept {
+std::optional<tokens::Lsn> worth_asking(const NodeView& node, const Demand& demand, const Policy& policy, const ClusterView& cluster, Time now) noexcept {
   if (demand.only_replica && (node.several || demand.only_replica != node.id)) return std::nullopt;
   if (demand.session.pending != 0 || demand.tables.pending != 0) return std::nullopt;
   if (within_window(node, demand)) return std::nullopt;
   if (demand.max_lag > Duration::zero() && (!node.lag_known || node.lag > demand.max_lag))
     return std::nullopt;
   if (demand.max_lag_bytes != kAnyLagBytes && bytes_behind(node, cluster) > demand.max_lag_bytes) return std::nullopt;
-  if (expected_wait(node, demand, now) > kWorthAsking) return std::nullopt;
+  if (expected_wait(node, demand, now) > std::max(kWorthAsking, wait_there(policy, cluster))) return std::nullopt;
   return wanted_of(node, demand);
 }
 
@@ -231,10 +248,10 @@ std::optional<tokens::Lsn> worth_asking(const NodeView& node, const Demand& dema
 std::optional<tokens::Lsn> worth_asking(const NodeView& node, const UnitFacts& unit, const Demand& in_force, const Policy& policy,
                                         const ClusterView& cluster) noexcept {
   if (!unit.certain && !unit.proven) return std::nullopt;
-  if (policy.lsn_check != config::LsnCheck::inline_ || !fit(node)) return std::nullopt;
+  if (!asks_replicas(policy) || !fit(node)) return std::nullopt;
   tokens::Lsn all{};
   const auto take = [&](const Demand& demand) {
-    const std::optional<tokens::Lsn> one = worth_asking(node, demand, cluster, unit.now);
+    const std::optional<tokens::Lsn> one = worth_asking(node, demand, policy, cluster, unit.now);
     if (one) all = std::max(all, *one);
     return one.has_value();
   };
@@ -312,7 +329,7 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
     if (stage > furthest.stage) furthest = verdict;
     // One that is known to be further behind than a read would wait is not waited for.
     const bool by_position = stage == Stage::session_behind || (stage == Stage::tables_behind && !verdict.by_window);
-    const bool position_counts = !node.several || policy.lsn_check == config::LsnCheck::inline_;
+    const bool position_counts = !node.several || asks_replicas(policy);
     may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && position_counts && node.lag <= policy.replica_wait &&
                             verdict.wait <= policy.replica_wait);
     const Candidate candidate{node.id, load.outstanding(node.id), static_cast<std::uint32_t>(node.weight)};
@@ -349,6 +366,7 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
   route.target = sql::Target::replica;
   route.reason = Reason::read;
   route.check = check;
+  if (check.value != 0) route.wait_there = wait_there(policy, cluster);
   route.replica_count = static_cast<std::uint32_t>(count);
   for (std::size_t i = 0; i < count; ++i) route.replicas[i] = candidates[i].id;
   return route;

@@ -99,6 +99,8 @@ struct Route {
   bool wants_capture = false;
   /// Not 0: the replicas are to be asked together with the unit whether they have replayed this.
   tokens::Lsn check;
+  /// Not 0: with `check`, how long each is to wait until it has.
+  Duration wait_there{};
   /// A replica is likely to be far enough within replica_wait.
   bool may_wait = false;
 };

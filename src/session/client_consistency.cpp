@@ -22,7 +22,7 @@ const routing::UnitFacts& ClientSession::facts(const routing::ClusterView& clust
   facts.behind = behind_;
   facts.now = hub_.now();
   facts.unknown_tables = !database.catalog && (unit_->reads_all() || !unit_->reads().empty());
-  facts.proven = !facts.certain && pool_->policy.lsn_check == config::LsnCheck::inline_ && unit_->is_proven(database.proven_reads);
+  facts.proven = !facts.certain && pool_->policy.lsn_check != config::LsnCheck::cached && unit_->is_proven(database.proven_reads);
   facts.avoid = lost_replica_;
   const std::string* isolation = settings_->find("default_transaction_isolation");
   facts.serializable = isolation ? equals_ignoring_case(*isolation, "serializable") : pool_->serializable_by_default;

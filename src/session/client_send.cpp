@@ -101,6 +101,7 @@ void ClientSession::begin_on(ServerSession& server, const routing::Route& route)
   server_ = &server;
   on_replica_ = route.target == sql::Target::replica;
   check_ = on_replica_ ? route.check : tokens::Lsn{};
+  wait_there_ = on_replica_ ? route.wait_there : Duration{};
   last_node_ = server.node();
   last_target_ = route.target;
   last_reason_ = pinned() && !counted_ ? routing::Reason::pinned : route.reason;
@@ -116,6 +117,7 @@ void ClientSession::begin_on(ServerSession& server, const routing::Route& route)
 
 /// Or on their way, on a replica.
 void ClientSession::settings_brought() {
+  if (check_.value != 0 && wait_there_ > Duration{}) server_->wait_for(check_, wait_there_);
   if (check_.value != 0) server_->ask_position(check_timeline_ != 0);
   if (block_open() && (!on_replica_ || whole_block())) {
     open_block(*server_);

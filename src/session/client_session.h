@@ -475,6 +475,7 @@ class ClientSession final : public io::TransportUser {
   std::optional<sql::Shape> doubted_;  ///< in the open transaction; all zero for several shapes
   std::string healed_from_;           ///< SQLSTATE with which a replica refused the unit: it is the primary's now
   tokens::Lsn check_;                 ///< what the replica is asked for together with the unit; 0: nothing
+  Duration wait_there_{};             ///< with it: how long the replica waits until it is there; 0: not at all
   std::uint32_t check_timeline_ = 0;  ///< what its timeline must be then; 0: any
   NodeId lost_replica_;               ///< it broke off while working on this unit
 

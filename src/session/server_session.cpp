@@ -156,6 +156,11 @@ void ServerSession::errand_done(Errand errand) {
         client_->on_block_opened(*this, problem ? &*problem : nullptr);
       }
       return;
+    case Errand::wait:
+      // Whether it was in vain tells the position that is asked next.
+      errand_error_.reset();
+      errand_row_.clear();
+      return;
     case Errand::position: {
       const Bytes lsn = !errand_error_ && !errand_row_.empty() ? Bytes(errand_row_.front()) : Bytes();
       const Bytes timeline = errand_row_.size() > 1 ? Bytes(errand_row_[1]) : Bytes();

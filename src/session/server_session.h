@@ -116,6 +116,8 @@ class ServerSession final : public io::TransportUser {
   void note_settings(SharedSettings now) { settings_ = std::move(now); }
   /// Opens the client's transaction here, ahead of what it sends next; `sql` is what brings it where the client stands.
   void open_block(Bytes sql) { run_errand(Errand::open_block, sql); }
+  /// Waits there until its instance has replayed `lsn`, ahead of what is asked next.
+  void wait_for(tokens::Lsn lsn, Duration time) { run_errand(Errand::wait, routing::wait_for_query(lsn, time)); }
   /// Asks how far its instance has replayed, ahead of what the client sends next: ClientSession::on_position().
   void ask_position(bool of_several) { run_errand(Errand::position, of_several ? routing::kPositionOfSeveralQuery : routing::kPositionQuery); }
   /// As the last ReadyForQuery said, whoever it was for.

@@ -522,6 +522,36 @@ TEST_CASE("pitfall 8: a read is thrown away unseen when the replica that was ask
   ALL_PROMISES_HELD(scene);
 }
 
+TEST_CASE("with lsn_check wait a replica of version 19 waits with the read until it has replayed enough") {
+  Scene scene(Scene::Settings{{"lsn_check", "wait"}, {"replica_wait", "0.2"}, {"monitor_interval", "60"}, {"max_replica_lag", "0"}}, 2);
+  scene.world.truth.server_version = GENERATE(18, 19);
+  scene.start();
+  SimClient& client = scene.client();
+  // What is asked between two polls of the loop goes out with the next one, which may be far off here.
+  const auto ask = [&](Unit unit) {
+    client.send(std::move(unit));
+    scene.world.network.flush();
+    return scene.wait_until([&] { return client.outstanding() == 0; });
+  };
+  REQUIRE(scene.wait_until([&] { return scene.read(client, 3) && !scene.on_primary(client); }));
+  scene.pause_replay(true);
+  REQUIRE(ask(plan_write_of(client.plan(), 3)));
+  scene.wait(milliseconds{20});
+  SECTION("it gets there in time") {
+    scene.world.loop.after(milliseconds{50}, [&] { scene.pause_replay(false); });
+    REQUIRE(ask(plan_read_of(client.plan(), 1U << 3)));
+    CHECK(scene.on_primary(client) == (scene.world.truth.server_version == 18));
+  }
+  SECTION("it does not") {
+    const Time began = scene.world.loop.now();
+    REQUIRE(ask(plan_read_of(client.plan(), 1U << 3)));
+    CHECK(scene.on_primary(client));
+    CHECK((scene.world.loop.now() - began >= milliseconds{200}) == (scene.world.truth.server_version == 19));
+  }
+  CHECK((scene.world.truth.waited_there > 0) == (scene.world.truth.server_version == 19));
+  ALL_PROMISES_HELD(scene);
+}
+
 TEST_CASE("in session pooling, the end of the primary's server does not get into a row of a replica's answer") {
   // Where the answer is cut differs from seed to seed.
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {

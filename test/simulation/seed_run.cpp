@@ -137,6 +137,8 @@ RunResult run_seed(const RunOptions& options) {
   world_options.table_rules = draw_table_rules(dice);
   SimWorld world(world_options);
   world.truth.catalog_warns = dice.chance(300);
+  if (const auto how = world_options.settings.find("lsn_check"); how != world_options.settings.end() && how->second == "wait")
+    world.truth.server_version = dice.chance(800) ? 19 : 18;
   world.cluster.asynchronous_commit = dice.chance(300);
   world.cluster.reports_at_once = dice.chance(300);
   world.clients.roles_move = troubles_have(kinds, Trouble::fail_over);

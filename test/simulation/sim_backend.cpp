@@ -204,11 +204,49 @@ void SimBackend::on_query(const std::string& text) {
   prepared_.erase("");
   portals_.clear();
   cancel_ends_query_ = true;
+  if (text.starts_with("WAIT FOR LSN ")) return wait_for_lsn(text);
   for (const Statement& statement : read_statements(text)) {
     if (!run(statement, false)) break;
     if (copy_ != Copy::none) return answer();
   }
   end_of_message();
+}
+
+void SimBackend::wait_for_lsn(const std::string& text) {
+  const auto between = [&text](std::string_view before, std::string_view after) {
+    const std::size_t from = text.find(before);
+    if (from == std::string::npos) return std::string();
+    const std::size_t begin = from + before.size();
+    return text.substr(begin, text.find(after, begin) - begin);
+  };
+  const std::optional<tokens::Lsn> lsn = tokens::parse_lsn(between("LSN '", "'"));
+  const std::string milliseconds = between("TIMEOUT '", "ms'");
+  if (node_.cluster().truth().server_version < 19 || !lsn || milliseconds.empty() || !text.ends_with(", NO_THROW)") || block_ != Block::none) {
+    node_.cluster().truth().fail(concat({node_.host(), ": a WAIT FOR LSN that this server can't run: ", text}));
+    return close();
+  }
+  if (!node_.is_primary() && node_.replay_lsn() < *lsn) ++node_.cluster().truth().waited_there;
+  go_on_waiting(*lsn, node_.cluster().loop().now() + std::chrono::milliseconds(std::stoll(milliseconds)));
+}
+
+void SimBackend::go_on_waiting(tokens::Lsn lsn, Time until) {
+  const bool there = node_.replay_lsn() >= lsn;
+  if (node_.is_primary() || there || node_.cluster().loop().now() >= until) {
+    describe_rows();
+    const std::optional<Bytes> status[] = {node_.is_primary() ? Bytes("not in recovery") : there ? Bytes("success") : Bytes("timeout")};
+    append_data_row(out_, status);
+    complete("WAIT");
+    return end_of_message();
+  }
+  waiting_ = true;
+  const std::uint64_t number = ++wait_number_;
+  node_.cluster().loop().after(std::chrono::milliseconds{1}, [node = &node_, pid = pid_, number, lsn, until] {
+    for (const std::unique_ptr<SimBackend>& backend : node->backends()) {
+      if (backend->pid_ != pid || backend->gone_ || backend->wait_number_ != number) continue;
+      backend->waiting_ = false;
+      return backend->go_on_waiting(lsn, until);
+    }
+  });
 }
 
 /// The end of a simple query: the implicit transaction ends, and Z says how things stand.

@@ -103,6 +103,9 @@ class SimBackend final : public io::TransportUser {
   void commit(std::optional<Marker> unit);
   void rollback();
   void end_of_message();
+  /// Of servers of version 19 on: answers when the node has replayed it, or the time is over.
+  void wait_for_lsn(const std::string& text);
+  void go_on_waiting(tokens::Lsn lsn, Time until);
   void set(const std::string& name, const std::string& value);
   void report_changes();
   std::string setting(const std::string& name) const;

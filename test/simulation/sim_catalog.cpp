@@ -49,7 +49,7 @@ std::optional<Rows> system_answer(SimNode& node, std::string_view sql) {
     return sql.find(what) != std::string_view::npos;
   };
   if (asks("pg_rewrite")) return catalog_answer(node);
-  if (asks("pg_settings WHERE name IN")) return Rows{{"TimeZone", "UTC"}, {"server_version", "15"}};
+  if (asks("pg_settings WHERE name IN")) return Rows{{"TimeZone", "UTC"}, {"server_version", std::to_string(node.cluster().truth().server_version)}};
   if (asks("wal_block_size")) return poll_answer(node);
   if (asks("pg_current_wal_insert_lsn") && asks("concat(")) {
     return Rows{{node.is_primary() ? "f" : "t",

@@ -114,6 +114,8 @@ class Truth {
   // What the run did, for tests of the simulator itself.
   std::uint64_t reads_on_replicas = 0;
   std::uint64_t reads_on_primary = 0;
+  int server_version = 15;                 ///< of all nodes
+  std::uint64_t waited_there = 0;          ///< WAIT FOR LSN, of which each of these had something to wait for
   std::uint64_t positions_asked = 0;       ///< Together with a read.
   std::uint64_t block_reads_moved = 0;     ///< Of READ COMMITTED blocks, run by themselves on a replica.
   std::uint64_t blocks_on_replicas = 0;    ///< Reads of repeatable blocks there.

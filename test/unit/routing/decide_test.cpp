@@ -245,6 +245,32 @@ TEST_CASE("with lsn_check inline a replica is asked together with a read that it
   CHECK(route.check == Lsn{});
 }
 
+TEST_CASE("with lsn_check wait a replica is asked to wait with the read, from version 19 on", "[routing]") {
+  World world;
+  world.unit.tables = {.lsn = Lsn{901}};
+  world.policy.lsn_check = config::LsnCheck::wait;
+  world.policy.replica_wait = std::chrono::milliseconds{50};
+  for (const int version : {0, 15, 18}) {
+    world.cluster.server_version = version;
+    CHECK(world.route().check == Lsn{901});
+    CHECK(world.route().wait_there == Duration{});
+  }
+  world.cluster.server_version = 19;
+  CHECK(world.route().check == Lsn{901});
+  CHECK(world.route().wait_there == std::chrono::milliseconds{50});
+  // One that is not expected there by then is not asked.
+  NodeView& first = world.cluster.nodes[1];
+  world.cluster.nodes[2].eligible = false;
+  first.replay_bytes_per_s = 1.0;
+  CHECK(world.reason() == Reason::table_written);
+  first.replay_bytes_per_s = 100.0;  // One byte: 10 ms.
+  CHECK(world.route().wait_there == std::chrono::milliseconds{50});
+  world.unit.tables = {.lsn = Lsn{800}};
+  CHECK(world.route().check == Lsn{});
+  CHECK(world.route().wait_there == Duration{});
+  CHECK(wait_for_query(Lsn{0x1'0000'00ABULL}, std::chrono::microseconds{1}) == "WAIT FOR LSN '1/AB' WITH (TIMEOUT '1ms', NO_THROW)");
+}
+
 TEST_CASE("nobody is asked together with a read where the answer would not help", "[routing]") {
   World world;
   world.policy.lsn_check = config::LsnCheck::inline_;
