@@ -150,9 +150,9 @@ def checked(answer: wire.Answer) -> wire.Answer:
 class Worker(threading.Thread):
     """Writes its own key and reads it again, on the connection that wrote or on another one."""
 
-    def __init__(self, pooler, number: int, pairs: int, user: str, pause_s: float) -> None:
+    def __init__(self, pooler, number: int, pairs: int, user: str, pause_s: float, who: str) -> None:
         super().__init__(daemon=True)
-        self.pooler, self.number, self.pairs, self.user, self.pause_s = pooler, number, pairs, user, pause_s
+        self.pooler, self.number, self.pairs, self.user, self.pause_s, self.who = pooler, number, pairs, user, pause_s, who
         self.stale: list[str] = []
         self.done = 0
         self.error: BaseException | None = None
@@ -161,7 +161,11 @@ class Worker(threading.Thread):
         try:
             with connected(self.pooler.port, user=self.user) as writer, connected(self.pooler.port) as other, \
                     connected(self.pooler.port) as third:
-                self.make_pairs(writer, [writer, other, third])
+                clients = [writer, other, third]
+                if self.who == "key":
+                    for client in clients:
+                        checked(client.query(f"SET pgweir.causal_key = 'worker {self.number}'"))
+                self.make_pairs(writer, clients[:1] if self.who == "session" else clients)
         except BaseException as error:      # noqa: BLE001 - told by the test
             self.error = error
 
@@ -189,8 +193,9 @@ class Worker(threading.Thread):
                 self.stale.append(f"{told}: wrote {value} to kv{table}, read {answer.rows}")
 
 
-def make_pairs(pooler, pairs: int, user: str, pause_s: float = 0.0) -> None:
-    workers = [Worker(pooler, number, pairs // WORKERS + 1, user, pause_s) for number in range(WORKERS)]
+def make_pairs(pooler, pairs: int, user: str, pause_s: float = 0.0, who: str = "anybody") -> None:
+    """`who` reads: the session that wrote, those of its causal key, or anybody."""
+    workers = [Worker(pooler, number, pairs // WORKERS + 1, user, pause_s, who) for number in range(WORKERS)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -241,12 +246,40 @@ def test_no_read_is_stale_while_replicas_lag(cluster, weir, user):
 def test_no_read_is_stale_while_replicas_keep_up(cluster, weir, user):
     """Here replicas do answer soon after a write: the race that a wrong token would lose. (An asynchronous commit reaches them
     only when the primary flushes it, up to 0.2 s later.)"""
-    before = weir.routing()
+    before = by_replicas(weir)
     make_pairs(weir, PAIRS * 2 // 10, user, pause_s=0.02)
-    after = weir.routing()
-    by_replicas = sum(count for (target, _), count in after.items() if target.startswith("replica")) \
-        - sum(count for (target, _), count in before.items() if target.startswith("replica"))
-    assert by_replicas > 0 or user == "app_async", after
+    assert by_replicas(weir) > before or user == "app_async", weir.routing()
+
+
+def by_replicas(weir) -> int:
+    return sum(count for (target, _), count in weir.routing().items() if target.startswith("replica"))
+
+
+# Options of the database's line, who reads what somebody wrote, and whether replicas answer while all tables are written all the time.
+PROMISES = {
+    "table": ("read_consistency=table", "anybody", True),
+    "table, inline": ("read_consistency=table lsn_check=inline", "anybody", True),
+    "latest": ("read_consistency=latest", "anybody", True),
+    "session": ("read_consistency=session", "session", True),
+    "session, by key": ("read_consistency=session", "key", True),
+    "pin": ("read_consistency=pin pin_window=10", "session", False),
+    "pin, by key": ("read_consistency=pin pin_window=10", "key", False),
+    "window": ("read_consistency=window table_window=10", "anybody", False),
+    "primary": ("read_consistency=primary", "anybody", False),
+}
+
+
+@pytest.mark.parametrize("level", list(PROMISES))
+def test_no_read_is_stale_at_a_level_that_promises_it(cluster, db, roles, level):
+    """Half of the pairs under trouble. Windows are longer than that makes the replicas lag."""
+    options, who, replicas_answer = PROMISES[level]
+    userlist = poolers.USERLIST + '"app_async" ""\n'
+    with poolers.for_cluster(cluster, db, f"pool_size=8 {options}", "max_client_conn = 300", userlist=userlist, wait=level != "primary") as pooler:
+        with troubled(cluster):
+            make_pairs(pooler, PAIRS // 20, "app_async", who=who)
+        before = by_replicas(pooler)
+        make_pairs(pooler, PAIRS // 20, "app", pause_s=0.02, who=who)
+        assert not replicas_answer or by_replicas(pooler) > before, pooler.routing()
 
 
 def test_level_session_serves_the_own_writes(cluster, db, weir):
