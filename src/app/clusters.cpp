@@ -46,7 +46,7 @@ void Cluster::use_nodes(const std::vector<Node*>& nodes, std::size_t primaries) 
   std::vector<monitor::Monitor::Node> watched;
   for (const Node* node : nodes) {
     node_ids_.push_back(node->id);
-    watched.push_back({node->id, user_.address_of(node->hosts.front()), node->name, 1});
+    watched.push_back({node->id, user_.address_of(node->hosts.front()), node->name});
   }
   monitor_ = std::make_unique<monitor::Monitor>(monitor::Monitor::Deps{parts_.prober, parts_.log},
                                                 std::move(watched),

@@ -156,6 +156,12 @@ bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::Node
     return true;
   }
   bool checking = false;
+  // The node that comes first has no server to give now, though nobody has to wait for one: it has one when the next unit comes. A
+  // replica that has come back would get none as long as others have enough.
+  const auto open_for_the_next = [&] {
+    pool::Subpool* wish = preferred < pool.seats.subpools().size() ? pool.seats.subpools()[preferred].get() : nullptr;
+    if (wish && !checking && wish->coming() == 0 && pool.seats.may_open(*wish, now(), Duration{})) open(pool, *wish, false);
+  };
   for (std::uint32_t i = 0; i < route.replica_count; ++i) {
     const pool::Subpool* subpool = pool.seats.find(route.replicas[i]);
     if (!subpool) continue;
@@ -168,15 +174,13 @@ bool Pooler::Impl::serve(Client& client, const routing::Route& route, pool::Node
       continue;
     }
     bind(client, server, route);
+    if (i > 0) open_for_the_next();
     return true;
   }
   if (!at_home) return false;
   // Nobody waits for a server while holding one (two pools could wait for each other for ever): the
-  // read runs at home, and a connection is opened for the next one.
-  pool::Subpool* wish =
-      preferred < pool.seats.subpools().size() ? pool.seats.subpools()[preferred].get() : nullptr;
-  if (wish && !checking && wish->coming() == 0 && pool.seats.may_open(*wish, now(), Duration{}))
-    open(pool, *wish, false);
+  // read runs at home.
+  open_for_the_next();
   routing::Route home;
   home.reason = client.session.pinned() ? routing::Reason::pinned : routing::Reason::no_replica;
   count(client, home);

@@ -248,6 +248,7 @@ struct DatabaseEntry : session::DatabaseContext {
   std::shared_ptr<const routing::CatalogView> snapshot;
   std::shared_ptr<const config::Settings> settings;  ///< whose [table_rules] hold; null when not split
   std::vector<Node*> nodes;  ///< one when not split
+  routing::ReplicaWeights weights;
   std::map<NodeId, pool::Tally> connections;
   std::vector<std::unique_ptr<PoolEntry>> pools;
   int clients = 0;

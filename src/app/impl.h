@@ -285,6 +285,7 @@ class Pooler::Impl final : public session::Hub,
   void place_nodes(PoolEntry& pool);
   UserEntry& user_for(std::string_view name);
   Node& node_for(const std::vector<config::HostPort>& hosts);
+  void weigh_replicas(DatabaseEntry& database);
   Cluster* cluster_for(const DatabaseEntry& database, std::size_t primaries, Cluster* before);
   /// A client is gone: it counts no more, and what was made for it alone goes too.
   void leave_pool(Client& client);

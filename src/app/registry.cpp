@@ -134,6 +134,7 @@ DatabaseEntry& Pooler::Impl::add_database(config::Database line, bool automatic)
   (void)take_tls(database);
   set_nodes(database);
   use_rules(database);
+  weigh_replicas(database);
   return database;
 }
 
@@ -178,6 +179,7 @@ void Pooler::Impl::apply_databases() {
   }
   for (const auto& [name, database] : databases_) {
     use_rules(*database);
+    weigh_replicas(*database);
     for (auto& [node, tally] : database->connections)
       tally.max = config::max_db_connections(*settings_, database->line);
     for (const auto& pool : database->pools) {
@@ -274,6 +276,13 @@ void Pooler::Impl::set_nodes(DatabaseEntry& database) {
     }
   }
   for (const auto& pool : database.pools) place_nodes(*pool);
+}
+
+void Pooler::Impl::weigh_replicas(DatabaseEntry& database) {
+  const config::Database& line = database.line;
+  database.weights.clear();
+  for (std::size_t i = 0; i < line.replica_weights.size(); ++i)
+    database.weights.set(node_for({line.replica_hosts[i]}).id, static_cast<std::uint32_t>(line.replica_weights[i]));
 }
 
 /// The cluster of these nodes. A database that changes its nodes takes its cluster's log along when
@@ -397,6 +406,8 @@ routing::Policy Pooler::Impl::policy_of(const DatabaseEntry& database, const con
   if (const std::int64_t bytes = config::max_replica_lag_bytes(all, line); bytes > 0)
     policy.max_replica_lag_bytes = static_cast<std::uint64_t>(bytes);
   policy.replica_wait = config::replica_wait(all, line);
+  policy.replica_slow_start = config::replica_slow_start(all, line);
+  policy.weights = &database.weights;
   policy.pin_window = config::pin_window(all, line);
   policy.table_window = config::table_window(all, line);
   policy.split = database.cluster != nullptr && config::is_split(all, line, user);

@@ -327,7 +327,7 @@ std::vector<admin::NodeRow> ConsoleWorld::nodes() const {
         row.lag_p999 = seen->lag_p999;
         row.timeline = static_cast<int>(seen->timeline);
         row.system_id = seen->system_id;
-        row.weight = seen->weight;
+        row.weight = static_cast<int>(database->weights.of(node->id));
         row.reason = !seen->excluded.empty() ? seen->excluded : seen->last_error;
         if (row.reason.empty() && impl_.said_what_is_not_kept_) row.reason = kNotKept;
         if (seen->role == routing::Role::down)

@@ -33,6 +33,27 @@ Status apply_options(Line& line, std::span<const Option<Line>> options, const Pa
   return {};
 }
 
+constexpr int kReplicaWeightMax = 1000;
+
+Status apply_weights(Database& database, const Pairs& pairs) {
+  for (const auto& [key, value] : pairs) {
+    if (key != "replica_weights") continue;
+    const Error expected(concat({"expected a number from 0 to ", std::to_string(kReplicaWeightMax), " for each of the ",
+                                 std::to_string(database.replica_hosts.size()), " hosts in replica_host, and one above 0"}));
+    const std::vector<std::string_view> texts = split(value, ',');
+    if (texts.size() != database.replica_hosts.size()) return bad_value(key, value, expected);
+    database.replica_weights.clear();
+    for (const std::string_view text : texts) {
+      const Result<int> weight = parse_value<int>(text, {.lowest = 0, .highest = kReplicaWeightMax});
+      if (!weight) return bad_value(key, value, expected);
+      database.replica_weights.push_back(*weight);
+    }
+    if (std::all_of(database.replica_weights.begin(), database.replica_weights.end(), [](int weight) { return weight == 0; }))
+      return bad_value(key, value, expected);
+  }
+  return {};
+}
+
 Status apply_hosts(Database& database, const Pairs& pairs) {
   for (const auto& [key, value] : pairs) {
     if (key == "host") {
@@ -77,6 +98,7 @@ Status apply_database(Settings& settings, const IniLine& line) {
   Result<Pairs> pairs = parse_connection_string(line.value);
   Status ok = pairs ? apply_options(database, database_options(), *pairs) : Status(pairs.error());
   if (ok) ok = apply_hosts(database, *pairs);
+  if (ok) ok = apply_weights(database, *pairs);
   if (ok && database.user.size() > kUserNameBytesMax)
     ok = Error("user: expected a name of at most 127 bytes");
   if (ok && database.password.size() > kPasswordBytesMax)

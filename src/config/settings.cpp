@@ -116,6 +116,9 @@ std::int64_t max_replica_lag_bytes(const Settings& all, const Database& database
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept {
   return database.max_replica_lag.value_or(all.max_replica_lag);
 }
+Duration replica_slow_start(const Settings& all, const Database& database) noexcept {
+  return database.replica_slow_start.value_or(all.replica_slow_start);
+}
 Duration replica_wait(const Settings& all, const Database& database) noexcept {
   return database.replica_wait.value_or(all.replica_wait);
 }

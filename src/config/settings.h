@@ -92,6 +92,7 @@ struct Database {
   std::vector<HostPort> hosts;  // Never empty; without host= it is the Unix socket.
   int port = 5432;
   std::vector<HostPort> replica_hosts;  // In the order written; not empty turns the split on.
+  std::vector<int> replica_weights;     // One for each of them; empty: all alike.
   std::string user;                     // Forced user; empty: the client's.
   std::string password;
   std::string auth_user;
@@ -129,6 +130,7 @@ struct Database {
   std::optional<BlockReads> transaction_reads;
   std::optional<Duration> max_replica_lag;
   std::optional<std::int64_t> max_replica_lag_bytes;
+  std::optional<Duration> replica_slow_start;
   std::optional<Duration> replica_wait;
   std::optional<Duration> pin_window;
   std::optional<TableWindow> table_window;
@@ -254,6 +256,7 @@ struct Settings {
   std::string replica_functions;
   int replica_pool_size{};  // -1: as pool_size.
   Duration replica_read_timeout{};
+  Duration replica_slow_start{};
   Duration replica_wait{};
   int reserve_pool_size{};
   Duration reserve_pool_timeout{};
@@ -347,6 +350,7 @@ BlockReads read_only_transactions(const Settings& all, const Database& database,
 BlockReads transaction_reads(const Settings& all, const Database& database, const User* user) noexcept;
 Duration max_replica_lag(const Settings& all, const Database& database) noexcept;
 std::int64_t max_replica_lag_bytes(const Settings& all, const Database& database) noexcept;
+Duration replica_slow_start(const Settings& all, const Database& database) noexcept;
 Duration replica_wait(const Settings& all, const Database& database) noexcept;
 Duration pin_window(const Settings& all, const Database& database) noexcept;
 TableWindow table_window(const Settings& all, const Database& database) noexcept;

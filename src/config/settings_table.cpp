@@ -56,8 +56,8 @@ constexpr auto on_peer(Option<Peer> row) {
   return option<Member, Peer>(row);
 }
 
-/// host= and replica_host= need port=, which may stand behind them: load.cpp puts them in at the
-/// end of the line.
+/// host= and replica_host= need port=, and replica_weights= those, which may stand behind them:
+/// load.cpp puts them in at the end of the line.
 Status put_later(const Option<Database>&, Database&, std::string_view) { return {}; }
 
 constexpr auto kRestart = Reload::restart;
@@ -244,6 +244,8 @@ constexpr Row kRows[] = {
         .doc = "Servers per (database, user) and replica; -1 is as for the primary.", .sim = "-1,1,3"}),
     bind<&Settings::replica_read_timeout>({.name = "replica_read_timeout", .fallback = "5", .origin = kPgweir,
         .doc = "A read that has waited this long for a replica's first row, while the replica has WAL and replays none of it, runs on the primary instead; 0 turns that off.", .sim = "0,0.2,1,5"}),
+    bind<&Settings::replica_slow_start>({.name = "replica_slow_start", .fallback = "10", .origin = kPgweir,
+        .doc = "How long the share of reads of a replica that has become usable, while others were, grows from next to nothing to what its weight says; 0 turns that off.", .sim = "0,1,10"}),
     bind<&Settings::replica_wait>({.name = "replica_wait", .fallback = "0.005", .origin = kPgweir,
         .doc = "How long a read waits for a replica that is nearly far enough before it goes to the primary; 0: not at all.", .sim = "0,0.005,0.02"}),
     bind<&Settings::reserve_pool_size>({.name = "reserve_pool_size", .fallback = "0",
@@ -383,7 +385,9 @@ constexpr Option<Database> kDatabaseOptions[] = {
     on_database<&Database::replica_functions>({.name = "replica_functions", .doc = "As the setting of that name.", .origin = kPgweir}),
     {.name = "replica_host", .doc = "The replicas: `h1:5432,[::1]:5433,h2,/dir`. Turns the read/write split on.", .origin = kPgweir, .set = put_later},
     on_database<&Database::replica_pool_size>({.name = "replica_pool_size", .doc = "As the setting of that name.", .origin = kPgweir}),
+    on_database<&Database::replica_slow_start>({.name = "replica_slow_start", .doc = "As the setting of that name.", .origin = kPgweir}),
     on_database<&Database::replica_wait>({.name = "replica_wait", .doc = "As the setting of that name.", .origin = kPgweir}),
+    {.name = "replica_weights", .doc = "How reads are shared out: a number from 0 (none) to 1000 for each of the hosts in replica_host, in their order (`3,1`). Else all get the same.", .origin = kPgweir, .set = put_later},
     on_database<&Database::reserve_pool_size>({.name = "reserve_pool", .doc = "An old name of reserve_pool_size."}),
     on_database<&Database::reserve_pool_size>({.name = "reserve_pool_size", .doc = "As the setting of that name."}),
     on_database<&Database::server_lifetime>({.name = "server_lifetime", .doc = "As the setting of that name."}),

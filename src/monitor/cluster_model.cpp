@@ -393,6 +393,16 @@ NodeId ClusterModel::assumed_primary() const noexcept {
   return {};
 }
 
+/// A replica that comes back, or is new, has cold caches, and perhaps reasons for having been away. Where nobody else answers reads it
+/// gets them all whatever its share.
+void ClusterModel::note_usable(Entry& entry, bool usable, Time now) noexcept {
+  if (usable == (entry.usable_since != Time{})) return;
+  entry.usable_since = usable ? now : Time{};
+  entry.came_later = usable && std::any_of(entries_.begin(), entries_.end(), [&](const Entry& other) {
+    return &other != &entry && other.usable_since != Time{} && now - other.usable_since > kComesTogether;
+  });
+}
+
 routing::ClusterView ClusterModel::view(Time now) {
   routing::ClusterView view;
   view.identity = identity_;
@@ -415,6 +425,8 @@ routing::ClusterView ClusterModel::view(Time now) {
     if (node.id == primary_) node.replayed = lsn_;
     node.eligible = primary_ && node.role == routing::Role::replica && node.id != primary_ &&
                     node.excluded.empty();
+    note_usable(entry, node.eligible, now);
+    if (entry.came_later) node.usable_since = entry.usable_since;
     view.nodes.push_back(std::move(node));
   }
   return view;

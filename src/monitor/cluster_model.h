@@ -39,6 +39,8 @@ class ClusterModel {
  public:
   static constexpr Duration kStrayPatience = std::chrono::seconds{10};
   static constexpr Duration kSecondChance = std::chrono::milliseconds{200};
+  /// Replicas that become usable one so soon after another, as at the start, are equally cold.
+  static constexpr Duration kComesTogether = std::chrono::seconds{5};
 
   struct Member {
     NodeId id;
@@ -103,9 +105,12 @@ class ClusterModel {
   struct Entry {
     NodeModel node;
     Time claims_since{};  ///< When it was first seen not in recovery; zero while it is.
+    Time usable_since{};  ///< Since when it may answer reads; zero while it may not.
+    bool came_later = false;  ///< Others could already then, for more than kComesTogether.
     bool stray = false;   ///< Claimed to be primary beside the healthy one.
     std::string said;     ///< The exclusion that was logged last.
   };
+  void note_usable(Entry& entry, bool usable, Time now) noexcept;
   bool may_succeed(const Entry& entry, Time now) const noexcept;
 
   std::vector<Entry> entries_;  ///< In the order of the configuration.

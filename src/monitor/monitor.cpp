@@ -342,8 +342,6 @@ void Monitor::publish(Time now) {
     deps_.log.write(notice.level, notice.text);
   auto view = std::make_shared<routing::ClusterView>(model_.view(now));
   view->version = ++version_;
-  for (std::size_t i = 0; i < view->nodes.size(); ++i)
-    view->nodes[i].weight = watched_[i].node.weight;
   if (!logged_in() && !watched_.empty()) view->primary = watched_.front().node.id;
   view_ = std::move(view);
 }

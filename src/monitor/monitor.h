@@ -51,7 +51,6 @@ class Monitor final : private ProbeUser {
     NodeId id;
     io::Address address;
     std::string name;  ///< host:port
-    int weight = 1;
   };
 
   /// With an empty user there is no login yet: nothing is asked, the first node counts as primary,

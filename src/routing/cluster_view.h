@@ -73,7 +73,8 @@ struct NodeView {
   Duration
       lag{};  ///< Newest true lag sample; grows while the replica does not pass the sampled LSN.
   Duration lag_p50{}, lag_p99{}, lag_p999{};
-  int weight = 1;
+  /// Since when it may answer reads: it starts slowly. The zero Time: since the cluster was first looked at.
+  Time usable_since{};
   std::string last_error;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "base/text.h"
 
@@ -136,7 +137,7 @@ std::optional<Reason> reason_of_unit(const UnitFacts& unit, const Policy& policy
 }
 
 bool fit(const NodeView& node) noexcept {
-  return node.role == Role::replica && node.eligible && node.weight > 0;
+  return node.role == Role::replica && node.eligible;
 }
 
 bool has_replayed(const NodeView& node, const tokens::Need& need) noexcept {
@@ -220,6 +221,7 @@ struct Verdict {
 /// All that judge the unit's tables have to allow the node; `in_force` is what the level in force asks for.
 Verdict verdict_of(const NodeView& node, const Demand& in_force, const UnitFacts& unit, const Policy& policy, const ClusterView& cluster) noexcept {
   Verdict verdict;
+  if (policy.weight_of(node.id) == 0) return {.stage = Stage::unfit};
   const auto take = [&](const Demand& demand, bool by_rule) {
     const Stage stage = stage_of(node, demand, cluster);
     if (stage == Stage::session_behind || stage == Stage::tables_behind) verdict.wait = std::max(verdict.wait, expected_wait(node, demand, unit.now));
@@ -248,7 +250,7 @@ std::optional<tokens::Lsn> worth_asking(const NodeView& node, const Demand& dema
 std::optional<tokens::Lsn> worth_asking(const NodeView& node, const UnitFacts& unit, const Demand& in_force, const Policy& policy,
                                         const ClusterView& cluster) noexcept {
   if (!unit.certain && !unit.proven) return std::nullopt;
-  if (!asks_replicas(policy) || !fit(node)) return std::nullopt;
+  if (!asks_replicas(policy) || !fit(node) || policy.weight_of(node.id) == 0) return std::nullopt;
   tokens::Lsn all{};
   const auto take = [&](const Demand& demand) {
     const std::optional<tokens::Lsn> one = worth_asking(node, demand, policy, cluster, unit.now);
@@ -286,21 +288,6 @@ bool waits_for_capture(const UnitFacts& unit, const Policy& policy, const Demand
          std::any_of(unit.ruled.begin(), unit.ruled.end(), [&](const RuledTables& ruled) { return waits(demand_of(unit, policy, ruled)); });
 }
 
-struct Candidate {
-  NodeId id;
-  std::uint32_t outstanding = 0;
-  std::uint32_t weight = 1;
-};
-
-/// Fewer outstanding units for its weight first, then where the session read last, then as
-/// configured.
-bool before(const Candidate& a, const Candidate& b, NodeId last_replica) noexcept {
-  const std::uint64_t load_a = std::uint64_t{a.outstanding} * b.weight;
-  const std::uint64_t load_b = std::uint64_t{b.outstanding} * a.weight;
-  if (load_a != load_b) return load_a < load_b;
-  return a.id == last_replica && b.id != last_replica;
-}
-
 Route to_primary(Reason reason, bool wants_capture = false) noexcept {
   Route route;
   route.reason = reason;
@@ -332,7 +319,8 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
     const bool position_counts = !node.several || asks_replicas(policy);
     may_wait = may_wait || (by_position && policy.replica_wait > Duration::zero() && position_counts && node.lag <= policy.replica_wait &&
                             verdict.wait <= policy.replica_wait);
-    const Candidate candidate{node.id, load.outstanding(node.id), static_cast<std::uint32_t>(node.weight)};
+    const Candidate candidate{node.id, load.outstanding(node.id),
+                              share_of(policy.weight_of(node.id), node.usable_since, policy.replica_slow_start, unit.now)};
     if (stage == Stage::allowed) {
       if (count < kReplicasMax) candidates[count++] = candidate;
     } else if (by_position && to_ask_count < kReplicasMax) {
@@ -355,13 +343,7 @@ Route decide(const UnitFacts& unit, const ClusterView& cluster, const Policy& po
     return route;
   }
 
-  // Insertion sort: a handful of entries, stable, and no allocation.
-  for (std::size_t i = 1; i < count; ++i) {
-    for (std::size_t at = i;
-         at > 0 && before(candidates[at], candidates[at - 1], unit.last_replica); --at) {
-      std::swap(candidates[at], candidates[at - 1]);
-    }
-  }
+  order(std::span(candidates.data(), count), unit.last_replica);
   Route route;
   route.target = sql::Target::replica;
   route.reason = Reason::read;

@@ -12,6 +12,7 @@
 #include "config/settings.h"
 #include "routing/cluster_view.h"
 #include "routing/reason.h"
+#include "routing/replica_choice.h"
 #include "routing/table_rules.h"
 #include "sql/statement_class.h"
 #include "tokens/commit_log.h"
@@ -75,6 +76,11 @@ struct Policy {
   Duration pin_window{};
   config::TableWindow table_window;
   bool split = false;
+  const ReplicaWeights* weights = nullptr;  ///< the database's; null: all alike
+  /// How long a replica that has become usable takes to get its full share of reads.
+  Duration replica_slow_start{};
+
+  std::uint32_t weight_of(NodeId node) const noexcept { return weights ? weights->of(node) : 1; }
 };
 
 /// How busy a node's servers are now, asked of the pool: outstanding units over all its servers.

@@ -177,8 +177,10 @@ class OutlineWriter {
   [[gnu::noinline]] const char* block_comment_end(const char* at) const noexcept {
     const char* const begin = at + 2;
     std::size_t depth = 0;
+    std::uint32_t hint_letters = 0;
     while (at < end_) {
       const Block block = Block::load(at);
+      hint_letters |= block.equal('p') & Block::load(at + 1).equal('g');
       const std::uint32_t found = block.equal('*') | block.equal('/');
       if (found == 0) {
         at += kBlockBytes;
@@ -191,6 +193,8 @@ class OutlineWriter {
       } else if (at[0] == '*' && at[1] == '/') {
         at += 2;
         if (--depth > 0) continue;
+        // Every hint has the name of pgweir in it, and hardly any other comment has even its first two letters.
+        if (hint_letters == 0) return at;
         return parse_hint(Bytes(begin, static_cast<std::size_t>(at - 2 - begin))).any() ? nullptr : at;
       } else {
         ++at;

@@ -150,6 +150,14 @@ TEST_CASE("a load fails with file, line, the value and what was expected", "[con
         "65535");
   CHECK(error_of("[databases]\na = host=h replica_host=h\n") ==
         "pgweir.ini:2: database a: replica_host: h:5432 is in host too");
+  for (const char* weights : {"1", "1,2,3", "1,x", "1,-1", "1,1001", "0,0", "1,", "1.5,1"}) {
+    INFO(weights);
+    CHECK(error_of(std::string("[databases]\na = replica_weights='") + weights + "' host=p replica_host=h,i\n") ==
+          std::string("pgweir.ini:2: database a: replica_weights = \"") + weights +
+              "\": expected a number from 0 to 1000 for each of the 2 hosts in replica_host, and one above 0");
+  }
+  CHECK(error_of("[databases]\na = host=p replica_weights=1\n") ==
+        "pgweir.ini:2: database a: replica_weights = \"1\": expected a number from 0 to 1000 for each of the 0 hosts in replica_host, and one above 0");
   CHECK(error_of("[databases]\na = replica_host=h,h:5432\n") ==
         "pgweir.ini:2: database a: replica_host: h:5432 is there twice");
   CHECK(error_of("[users]\nu = pool_mode=x\n") ==
@@ -276,4 +284,17 @@ TEST_CASE("the configuration page's example loads", "[config]") {
   Result<Settings> loaded = load_text(text.substr(begin + 7, end - begin - 7));
   REQUIRE(loaded);
   CHECK(loaded->find_database("shop")->replica_hosts.size() == 2);
+}
+
+TEST_CASE("replica_weights may stand in front of replica_host", "[config]") {
+  const Result<Settings> loaded = load_text(
+      "[databases]\na = host=p replica_weights=3,0,1000 replica_host=h,i,j replica_slow_start=30\nb = host=p replica_host=h\n"
+      "[pgbouncer]\nreplica_slow_start = 500ms\n");
+  REQUIRE(loaded.ok());
+  const Database& a = *loaded->find_database("a");
+  const Database& b = *loaded->find_database("b");
+  CHECK(a.replica_weights == std::vector<int>{3, 0, 1000});
+  CHECK(replica_slow_start(*loaded, a) == 30s);
+  CHECK(b.replica_weights.empty());
+  CHECK(replica_slow_start(*loaded, b) == 500ms);
 }

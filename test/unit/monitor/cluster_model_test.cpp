@@ -355,6 +355,29 @@ TEST_CASE("an old primary that comes back is not written to", "[monitor]") {
         kB);  // Its timeline is the older one: what was written since is not there.
 }
 
+TEST_CASE("a replica that comes back starts slowly, those of the beginning do not", "[monitor]") {
+  World world;
+  world.settle();
+  ClusterView view = world.view(1);
+  REQUIRE((view.nodes[1].eligible && view.nodes[2].eligible));
+  CHECK(view.nodes[1].usable_since == Time{});
+  CHECK(view.nodes[2].usable_since == Time{});
+  world.fail(kC, 20'000);
+  CHECK(world.view(20'000).nodes[2].usable_since == Time{});
+  world.see(kC, replica_at(1000), 25'000);
+  CHECK(world.view(25'000).nodes[2].usable_since == at(25'000));
+  CHECK(world.view(40'000).nodes[2].usable_since == at(25'000));
+  CHECK(world.view(40'000).nodes[1].usable_since == Time{});
+  // Where nobody else answers reads there is nobody to spare it.
+  world.fail(kB, 50'000);
+  world.fail(kC, 50'000);
+  (void)world.view(50'000);
+  world.see(kB, replica_at(1000), 60'000);
+  CHECK(world.view(60'000).nodes[1].usable_since == Time{});
+  world.see(kC, replica_at(1000), 61'000);
+  CHECK(world.view(61'000).nodes[2].usable_since == Time{});
+}
+
 TEST_CASE("a primary that is seen in recovery is none", "[monitor]") {
   World world;
   world.settle();

@@ -406,10 +406,31 @@ TEST_CASE("the replica with the fewest outstanding units for its weight comes fi
   World world;
   world.load.outstanding_of = {{kFirst, 3}, {kSecond, 2}};
   CHECK(world.route().replicas[0] == kSecond);
-  world.cluster.nodes[1].weight = 2;
+  ReplicaWeights weights;
+  weights.set(kFirst, 2);
+  world.policy.weights = &weights;
   CHECK(world.route().replicas[0] == kFirst);
-  world.cluster.nodes[1].weight = 0;
-  CHECK(world.route().replica_count == 1);
+  weights.clear();
+  weights.set(kFirst, 0);
+  REQUIRE(world.route().replica_count == 1);
+  CHECK(world.route().replicas[0] == kSecond);
+  CHECK_FALSE(still_allowed(kFirst, world.unit, world.cluster, world.policy, {}));
+  weights.set(kSecond, 0);
+  CHECK(world.reason() == Reason::no_replica);
+}
+
+TEST_CASE("a replica that has just become usable comes last, and is asked when it is the only one", "[routing]") {
+  World world;
+  world.policy.replica_slow_start = std::chrono::seconds{10};
+  world.unit.now = Time{std::chrono::seconds{100}};
+  world.cluster.nodes[1].usable_since = world.unit.now - std::chrono::seconds{1};
+  world.load.outstanding_of = {{kSecond, 3}};
+  CHECK(world.route().replicas[0] == kSecond);
+  world.unit.now += std::chrono::seconds{4};
+  CHECK(world.route().replicas[0] == kFirst);
+  world.unit.now -= std::chrono::seconds{4};
+  world.cluster.nodes[2].role = Role::down;
+  CHECK(world.route().replicas[0] == kFirst);
 }
 
 TEST_CASE("on a tie the session's last replica comes first", "[routing]") {
