@@ -39,6 +39,7 @@ void ClientSession::on_complete(ServerSession& server, Answer answer, Bytes tag)
       unnamed_.reset();
       portals_.clear();
       if (!pinned_since_discard_) pin_ = Pin::none;
+      may_leave_state_ = false;
       // The client is back at what it asked for at login; the server is at its own defaults.
       settings_ = startup_settings_;
       for (const SettingsSet::Item& item : settings_->items()) restored_.push_back(item.name);
@@ -135,7 +136,7 @@ bool ClientSession::on_unasked_error(ServerSession& server) {
 
 /// Everything is answered, and the server leaves this client in the next turn.
 bool ClientSession::on_its_way_back() const noexcept {
-  return leaving_ && in_flight_ == 0 && !unit_open_ && (on_replica_ || !keeps_server());
+  return (leaving_ || asking_leftovers_) && in_flight_ == 0 && !unit_open_ && (on_replica_ || !keeps_server());
 }
 
 void ClientSession::on_unit_skipped() {
@@ -368,8 +369,14 @@ void ClientSession::leave_server() {
   }
   if (holding_) end_hold();
   ServerSession& server = *server_;
-  server_ = nullptr;
   const bool was_replica = on_replica_;
+  if (may_leave_state_ && !was_replica && !keeps_server() && split()) {
+    may_leave_state_ = false;
+    asking_leftovers_ = true;
+    return server.ask_leftovers();
+  }
+  const Left left = std::exchange(left_, Left::nothing);
+  server_ = nullptr;
   on_replica_ = false;
   if (mirrored_pause_) {
     mirrored_pause_ = false;
@@ -384,8 +391,20 @@ void ClientSession::leave_server() {
     if (server.abandoned()) close(error_of(PoolerError::primary_changed));
   } else {
     const bool reset = !was_replica && hub_.settings().server_reset_query_always;
-    server.unbind(reset ? ServerSession::Leave::dirty : ServerSession::Leave::clean);
+    server.unbind(reset || left == Left::anything ? ServerSession::Leave::dirty
+                  : left == Left::settings        ? ServerSession::Leave::settings
+                                                  : ServerSession::Leave::clean);
   }
+}
+
+/// What it has and could lose keeps the client there. Settings that nobody can see are taken back before anybody else comes.
+void ClientSession::on_leftovers(std::optional<bool> found) {
+  if (!asking_leftovers_) return;
+  asking_leftovers_ = false;
+  if (found == true) pin();
+  left_ = found == false ? Left::settings : Left::anything;
+  leaving_ = true;
+  hub_.wants_turn(*this);
 }
 
 void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
@@ -412,7 +431,7 @@ void ClientSession::on_server_lost(ServerSession& server, const Error& why) {
   if (!writes_.empty()) mark_writes();
   drop_writes();
   if (on_its_way_back()) {
-    leaving_ = on_replica_ = flush_answered_ = false;
+    leaving_ = on_replica_ = flush_answered_ = may_leave_state_ = asking_leftovers_ = false;
     enter(ClientEvent::server_left);
     examined_ = 0;
     return hub_.wants_turn(*this);

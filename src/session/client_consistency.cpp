@@ -228,6 +228,7 @@ void ClientSession::note_effects(const sql::StatementClass& m) {
   if (m.may_commit) may_commit_ = true;
   if (m.statements.size() > 1) several_in_flight_ = true;
   if (m.is_ddl) note_ddl();
+  if (m.uses_code && m.writes.all) may_leave_state_ = true;  // A function that can't be read.
   // A standby has refused this, or its like: nobody knows what it writes.
   const bool proven_write = (!healed_from_.empty() && healed_by_refusal_) || pool_->database->learned.knows(m.shape);
   // What may write anything may also prepare anything under a name that is known.
@@ -262,8 +263,8 @@ void ClientSession::note_session_steps(const sql::StatementClass& meaning, Bytes
       case sql::SessionStep::sequence_memory: break;
       case sql::SessionStep::discard_all: pinned_since_discard_ = false; break;
       case sql::SessionStep::opaque:
-        // A text that was not understood may hold a SET; what DO and CALL leave behind is a stated limit.
-        if (statement.cause == sql::Cause::unparsed) pin();
+        // A text that was not understood may hold a SET. Behind DO and CALL the server is asked what they have left.
+        statement.cause == sql::Cause::unparsed ? pin() : static_cast<void>(may_leave_state_ = true);
         break;
       case sql::SessionStep::set:
       case sql::SessionStep::reset:
@@ -359,7 +360,7 @@ void ClientSession::pin() {
 /// Nobody knows what was sent: it may have written anything and committed in between.
 void ClientSession::note_opaque() {
   if (!tracks() || on_replica_) return;
-  may_commit_ = flight_controls_transaction_ = true;
+  may_commit_ = flight_controls_transaction_ = may_leave_state_ = true;
   if (sql_prepared_) sql_prepared_->forget_all();
   note_writes({.all = true, .keys = {}});
   reads_.all = true;

@@ -156,7 +156,7 @@ void ClientSession::run_held_unit() {
 std::size_t ClientSession::stream(Bytes input) {
   std::size_t used = 0;
   while (used < input.size() && state_ == ClientState::active) {
-    if ((on_replica_ && !settled_on_replica()) || settings_pending_ || leaving_ || discarding_ || server_->congested()) return used;
+    if ((on_replica_ && !settled_on_replica()) || settings_pending_ || leaving_ || asking_leftovers_ || discarding_ || server_->congested()) return used;
     if ((barrier_ || server_->abandoned()) && in_flight_ > 0 && !unit_open_) return used;
     // What comes behind a COMMIT there is routed anew.
     if (settled_on_replica() && flight_controls_transaction_ && in_flight_ > 0 && !unit_open_) return used;

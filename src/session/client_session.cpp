@@ -229,7 +229,7 @@ void ClientSession::end(const Error& why) {
     if (&server == server_ && (!between_units || discarding_)) return ServerSession::Leave::broken;
     if (&server != server_ && status_ != 'I') return ServerSession::Leave::broken;
     if (&server == server_ && on_replica_) return ServerSession::Leave::clean;
-    const bool dirty = keeps_server() || hub_.settings().server_reset_query_always;
+    const bool dirty = keeps_server() || may_leave_state_ || left_ != Left::nothing || hub_.settings().server_reset_query_always;
     return dirty ? ServerSession::Leave::dirty : ServerSession::Leave::clean;
   };
   ServerSession* working = server_;

@@ -151,6 +151,8 @@ class ClientSession final : public io::TransportUser {
   void on_settings_refused(ServerSession& server, const Error& error);
   /// What a replica says that the unit was sent to together with that question.
   void on_position(ServerSession& server, std::optional<tokens::Lsn> replayed, Bytes timeline);
+  /// What the server has of this session's; nullopt: it could not say.
+  void on_leftovers(std::optional<bool> found);
   void on_block_opened(ServerSession& server, const Error* problem);
   void on_server_drained(ServerSession& server);
   void on_server_lost(ServerSession& server, const Error& why);
@@ -175,6 +177,9 @@ class ClientSession final : public io::TransportUser {
   enum class Skip : std::uint8_t { none, to_sync, unit };
   /// Why a client stays on its primary server.
   enum class Pin : std::uint8_t { none, session_state };
+
+  /// What may be left behind on the server that is about to be given back.
+  enum class Left : std::uint8_t { nothing, settings, anything };
 
   void enter(ClientEvent event);
   void take(Bytes bytes);
@@ -411,6 +416,9 @@ class ClientSession final : public io::TransportUser {
   bool resetting_ = false;            ///< DISCARD ALL ran in this unit
   bool healed_by_refusal_ = false;
   bool flush_answered_ = false;
+  bool may_leave_state_ = false;      ///< something ran there that can't be seen from outside: DO, CALL, a function
+  bool asking_leftovers_ = false;
+  Left left_ = Left::nothing;
   Skip skip_ = Skip::none;
   bool flight_controls_transaction_ = false;
   bool unit_failed_ = false;

@@ -35,7 +35,7 @@ enum class Fate : std::uint8_t {
 };
 
 /// A simple query of our own.
-enum class Errand : std::uint8_t { none, identify, connect_query, check, reset, settings, open_block, wait, position, look_up };
+enum class Errand : std::uint8_t { none, identify, connect_query, check, reset, settings, open_block, wait, position, look_up, leftovers };
 
 struct Owed {
   Answer answer = Answer::query;

@@ -150,7 +150,8 @@ bool ServerSession::on_message(char type, Bytes message) {
   if (type == kDataRow || type == kCopyData) {
     if (owed_.empty()) return lose_protocol("rows that nobody asked for"), false;
     if (owed_.front().errand == Errand::look_up) take_row(body);
-    if (owed_.front().errand == Errand::identify || owed_.front().errand == Errand::position) {
+    if (owed_.front().errand == Errand::identify || owed_.front().errand == Errand::position ||
+        owed_.front().errand == Errand::leftovers) {
       protocol::Reader fields(body);
       for (int left = fields.i16(); left > 0 && !fields.failed(); --left) {
         const std::int32_t size = fields.i32();

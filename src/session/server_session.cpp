@@ -11,6 +11,16 @@
 namespace pgweir::session {
 namespace {
 
+/// What a function, DO or CALL may have made that is the session's and no setting.
+constexpr std::string_view kLeftoversQuery =
+    "SELECT EXISTS (SELECT FROM pg_catalog.pg_listening_channels()) OR EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql)"
+    " OR EXISTS (SELECT FROM pg_catalog.pg_cursors)"
+    " OR EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid())"
+    " OR CASE WHEN pg_catalog.pg_my_temp_schema() = 0 THEN false"
+    " ELSE EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()) END";
+/// Settings of an extension's own are shown by no view: they go unasked.
+constexpr std::string_view kResetSettings = "SET SESSION AUTHORIZATION DEFAULT; RESET ALL";
+
 /// Nobody is a member of more roles.
 constexpr std::size_t kLookupRowsMax = 100'000;
 
@@ -168,6 +178,12 @@ void ServerSession::errand_done(Errand errand) {
       if (client_) client_->on_position(*this, tokens::parse_lsn(lsn), timeline);
       return;
     }
+    case Errand::leftovers: {
+      const bool sure = !errand_error_ && errand_row_.size() == 1;
+      errand_error_.reset();
+      if (client_) client_->on_leftovers(sure ? std::optional(errand_row_.front() == "t") : std::nullopt);
+      return;
+    }
     case Errand::look_up: {
       hub_.looked_up(*this, errand_error_ ? &*errand_error_ : nullptr, std::exchange(lookup_rows_, {}));
       enter(ServerEvent::answered);
@@ -250,6 +266,7 @@ void ServerSession::unbind(Leave how) {
   pause(false);
   if (how == Leave::clean) return finish();
   enter(ServerEvent::dirty);
+  if (how == Leave::settings) return run_errand(Errand::reset, kResetSettings);
   const std::string& own = hub_.settings().server_reset_query;
   const bool session_pooling = pool_.mode == config::PoolMode::session;
   if (session_pooling && own.empty()) {  // The operator wants no reset there.
@@ -319,6 +336,8 @@ void ServerSession::expect(Owed&& owed) {
   owed_.push(std::move(owed));
   if (owed_.size() == 1) settle();
 }
+
+void ServerSession::ask_leftovers() { run_errand(Errand::leftovers, kLeftoversQuery); }
 
 bool ServerSession::bring(const SharedSettings& wanted) {
   if (settings_ == wanted) return false;

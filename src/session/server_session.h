@@ -67,8 +67,9 @@ class ServerSession final : public io::TransportUser {
   void bind(ClientSession& client);
   /// From idle, and to its end: everything passes between `client` and this server.
   void dedicate(ClientSession& client);
-  /// How a client leaves: nothing is left behind; session state is, so reset it first; in the middle of something, so close it.
-  enum class Leave : std::uint8_t { clean, dirty, broken };
+  /// How a client leaves: nothing is left behind; perhaps settings are; session state is, so reset it first; in the middle of
+  /// something, so close it.
+  enum class Leave : std::uint8_t { clean, settings, dirty, broken };
   /// Ends the binding; server_idle() or server_gone() follows.
   void unbind(Leave how);
   /// Ends it while answers are owed that concern nobody: server_idle() follows when they have come.
@@ -120,6 +121,8 @@ class ServerSession final : public io::TransportUser {
   void wait_for(tokens::Lsn lsn, Duration time) { run_errand(Errand::wait, routing::wait_for_query(lsn, time)); }
   /// Asks how far its instance has replayed, ahead of what the client sends next: ClientSession::on_position().
   void ask_position(bool of_several) { run_errand(Errand::position, of_several ? routing::kPositionOfSeveralQuery : routing::kPositionQuery); }
+  /// Asks whether the session has something that would be lost, or be somebody else's, when it is given back: ClientSession::on_leftovers().
+  void ask_leftovers();
   /// As the last ReadyForQuery said, whoever it was for.
   char transaction() const noexcept { return transaction_; }
   const SharedSettings& settings() const noexcept { return settings_; }

@@ -371,6 +371,53 @@ def test_session_state_pins_the_client_to_the_primary_until_discard_all(cluster,
         assert runs_on_replica(cluster, client, "SELECT * FROM users")
 
 
+# What a client makes within DO, where its text does not show it; how it is seen; and the answer of who has nothing to do with it.
+LEFT = [
+    ("EXECUTE 'CREATE TEMP TABLE made_inside AS SELECT 1 AS v'", "SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relname = 'made_inside'", "1", "0"),
+    ("PERFORM pg_advisory_lock(4712)", "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()", "1", "0"),
+    ("EXECUTE 'LISTEN inside'", "SELECT count(*) FROM pg_listening_channels()", "1", "0"),
+    ("EXECUTE 'PREPARE inside AS SELECT 1'", "SELECT count(*) FROM pg_prepared_statements WHERE from_sql", "1", "0"),
+    ("PERFORM set_config('app.secret', 'hers', false)", "SELECT coalesce(nullif(current_setting('app.secret', true), ''), 'nothing') FROM pg_stat_activity LIMIT 1", None, "nothing"),
+    ("PERFORM set_config('work_mem', '5MB', false)", "SELECT current_setting('work_mem') = '5MB' FROM pg_stat_activity LIMIT 1", None, "f"),
+    ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SELECT current_setting('default_transaction_read_only') FROM pg_stat_activity LIMIT 1", None, "off"),
+    ("SET ROLE pg_monitor", "SELECT current_user FROM pg_stat_activity LIMIT 1", None, "app"),
+]
+
+
+@pytest.mark.parametrize("leaves", ["by itself", "and its client leaves at once"])
+@pytest.mark.parametrize("make, ask, own, others", LEFT, ids=[f"{row[0].split(' ')[0]}{n}" for n, row in enumerate(LEFT)])
+def test_pitfall_20_what_was_made_inside_is_kept_for_its_client_or_gone(cluster, db, make, ask, own, others, leaves):
+    cluster.primary.execute("GRANT pg_monitor TO app")
+    with poolers.for_cluster(cluster, db, "pool_size=1") as weir, connected(weir.port) as first, connected(weir.port) as second:
+        assert not second.query("SELECT 1").errors
+        made = f"DO $$ BEGIN {make}; END $$"
+        if leaves == "by itself":
+            assert not first.query(made).errors
+            if own is not None:
+                assert first.query(ask).rows == [(own,)]
+        else:
+            # The server comes back while its client is leaving.
+            first.send(simple(made))
+            first.until("Z")
+        first.close()
+        answer = second.query(ask)
+        assert not answer.errors and answer.rows == [(others,)]
+        assert not second.query("UPDATE users SET name = name WHERE id = 1").errors
+
+
+def test_pitfall_20_who_asks_for_the_session_is_answered_by_its_server(cluster, weir):
+    """A statement that depends on the session's temporary schema sees the one of the server that has it."""
+    with connected(weir.port) as client, connected(weir.port) as other:
+        assert not client.query("CREATE TEMP TABLE of_mine (n int)").errors
+        for extended in (False, True):
+            ask = client.extended if extended else client.query
+            for sql in ("SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relname = 'of_mine'",
+                        "SELECT count(*) FROM pg_class WHERE oid = to_regclass('of_mine')", "SELECT count(*) FROM pg_class WHERE oid = 'pg_temp.of_mine'::regclass",
+                        "SELECT count(*) FROM information_schema.tables WHERE table_name = 'of_mine'"):
+                assert ask(sql).rows == [("1",)], sql
+        assert other.query("SELECT to_regclass('of_mine')").rows == [(None,)]
+
+
 def test_session_state_never_reaches_another_client(cluster, db):
     with poolers.for_cluster(cluster, db, "pool_size=1") as pooler:
         with connected(pooler.port) as one:

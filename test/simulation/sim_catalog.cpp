@@ -56,6 +56,7 @@ std::optional<Rows> system_answer(SimNode& node, std::string_view sql) {
                  node.is_primary() ? Cell(tokens::to_string(node.insert_lsn())) : std::nullopt,
                  identity(node)}};
   }
+  if (asks("pg_listening_channels")) return Rows{{"f"}};  // No procedure here makes more than a setting.
   if (asks("system_identifier") && asks("pg_postmaster_start_time")) {
     return Rows{{SimCluster::kSystemId, asks("concat(") ? identity(node) : node.started_at()}};
   }

@@ -86,7 +86,8 @@ class SimClient final : public io::TransportUser {
             world_.named_statements,
             in_transaction(),
             read_only_,
-            world_.truth.catalog_warns};
+            world_.truth.catalog_warns,
+            world_.split && !world_.session_pooling};
   }
   Dice& dice() noexcept { return dice_; }
   bool pinned() const noexcept { return pinned_; }
@@ -147,6 +148,7 @@ class SimClient final : public io::TransportUser {
   std::uint32_t key_ = 0;
   bool cancelled_ = false;
   bool pinned_ = false;
+  bool left_state_ = false;  ///< While it keeps the server, it sees what a procedure has set there.
   std::deque<Unit> units_;
   std::map<std::string, std::pair<std::string, std::uint32_t>> prepared_;
   std::map<std::string, std::uint32_t> sql_prepared_;

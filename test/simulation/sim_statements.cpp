@@ -335,6 +335,8 @@ bool SimBackend::run_write(const Statement& statement, bool extended) {
   }
   if (statement.verb == Verb::commit_and_fail) {
     if (block_ == Block::open) return fail("2D000", "invalid transaction termination");
+    // As set_config() within it would: nobody is told.
+    if (statement.text.find("leaves") != std::string::npos) set("work_mem", std::string(kLeftBehind));
     commit(statement.marker);
     return fail("P0001",
                 concat({"failed behind its commit, said for ",

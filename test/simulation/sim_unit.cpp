@@ -374,7 +374,8 @@ Unit plan_several(const PlanContext& with) {
 Unit plan_commit_and_fail(const PlanContext& with) {
   Unit unit = new_unit(with, "call that commits and fails");
   unit.may_fail = {"P0001"};
-  simple(unit, concat({"CALL commit_and_fail(", quoted(unit.marker), ")"}), "CZ");
+  unit.leaves_state = with.shares_servers;
+  simple(unit, concat({"CALL commit_and_fail(", quoted(unit.marker), with.shares_servers ? ", 'leaves something')" : ")"}), "CZ");
   return unit;
 }
 

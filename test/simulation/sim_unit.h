@@ -53,6 +53,7 @@ struct Unit {
   std::string sql_prepares;     ///< Name and tables of a PREPARE.
   std::uint32_t sql_tables = 0;      ///< of sql_prepares, with kPreparedWrite when it writes them
   bool slow = false;
+  bool leaves_state = false;  ///< It runs a procedure that sets something in the session.
 
   // While it runs.
   std::size_t at = 0;
@@ -77,6 +78,7 @@ struct PlanContext {
   bool in_transaction = false;
   bool read_only = false;  ///< The open block is.
   bool catalog_warns = false;
+  bool shares_servers = false;  ///< What a procedure leaves in the session must not be another's.
 };
 
 Unit plan_read(const PlanContext& with);

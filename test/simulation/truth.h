@@ -46,6 +46,9 @@ struct Marker {
 /// The first marker in `text`.
 std::optional<Marker> find_marker(std::string_view text) noexcept;
 
+/// The work_mem that a procedure leaves behind.
+inline constexpr std::string_view kLeftBehind = "what a procedure left";
+
 /// What a session, or a causal key, has seen and written; a client that connects anew begins a new one.
 struct SessionMemory {
   Versions seen{};
