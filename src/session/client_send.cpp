@@ -227,8 +227,11 @@ bool ClientSession::next_unit_waits(Bytes input) {
   if (!looking_ahead_) {
     begin_unit();
     looking_ahead_ = true;
+    ahead_is_whole_ = false;
   }
+  if (ahead_is_whole_) return true;  // What comes behind it is another unit.
   const Seen seen = examine(input);
+  ahead_is_whole_ = seen == Seen::whole;
   if (state_ == ClientState::closed || seen != Seen::for_primary) return true;
   looking_ahead_ = false;
   cleared_ = true;

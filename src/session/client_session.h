@@ -413,6 +413,7 @@ class ClientSession final : public io::TransportUser {
   bool ended_within_ = false;         ///< and more of the same unit came behind it
   bool barrier_ = false;              ///< nothing more is sent before what is under way has been answered
   bool pinned_since_discard_ = false; ///< session state was made behind a DISCARD ALL that is under way
+  bool ahead_is_whole_ = false;       ///< looking_ahead_: nothing more belongs to that unit
   bool resetting_ = false;            ///< DISCARD ALL ran in this unit
   bool healed_by_refusal_ = false;
   bool flush_answered_ = false;

@@ -184,6 +184,30 @@ TEST_CASE("pitfall 5: a hidden write that ran on the primary first is seen by it
   ALL_PROMISES_HELD(scene);
 }
 
+TEST_CASE("pitfall 5: what waits in a pipeline is not taken for what comes behind it") {
+  Scene scene;
+  scene.start();
+  SimClient& client = scene.client();
+  REQUIRE(scene.wait_until([&] { return scene.read(client, 3) && !scene.on_primary(client); }));
+  scene.pause_replay(true);
+  Unit slow = plan_simple(client.plan(), "/* pgweir: primary */ SELECT v, '@', pg_sleep(0.2) FROM t0", "T*CZ");
+  slow.reads = {1U << 0};
+  client.send(std::move(slow));
+  scene.wait(milliseconds{50});
+  // As far as it shows, a replica could answer this one; it waits for the first, and the next comes meanwhile.
+  Unit hidden = plan_simple(client.plan(), "SELECT hidden_write('@')", "T*CZ");
+  hidden.writes = {1U << kHiddenTable};
+  client.send(std::move(hidden));
+  scene.wait(milliseconds{50});
+  client.send(plan_write_of(client.plan(), 1));
+  REQUIRE(scene.wait_until([&] { return client.outstanding() == 0; }));
+  scene.wait(milliseconds{200});
+  REQUIRE(scene.read(client, kHiddenTable));
+  CHECK(scene.on_primary(client));
+  scene.pause_replay(false);
+  ALL_PROMISES_HELD(scene);
+}
+
 TEST_CASE("what a standby refused is remembered, shown, asked again after its time, and forgotten by RELOAD") {
   Scene scene(Scene::Settings{{"misroute_expiry", "20"}});
   scene.start();
