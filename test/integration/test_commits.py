@@ -222,3 +222,15 @@ def test_pitfall_26_a_token_made_at_a_boundary_is_reached_on_an_idle_cluster(idl
         assert insert_lsn(idle) == at, "somebody has written meanwhile"
         replayed = int(idle.replicas[0].value("SELECT pg_last_wal_replay_lsn() - '0/0'"))
         assert replayed == at - header, "as a replica tells where it is that has replayed all"
+
+
+@pytest.mark.parametrize("level", ["table", "session"])
+def test_pitfall_23_a_token_in_wal_that_nobody_flushes_at_once_is_reached_on_an_idle_cluster(idle, level):
+    """The insert LSN covers what the primary has not flushed yet, and a replica can't have replayed. Nobody commits anything that would
+    flush it: reads come back to the replica all the same."""
+    with poolers.for_cluster(idle, "postgres", settings=f"read_consistency = {level}\nreplica_wait = 0\n") as weir, connected(weir.port, user="postgres") as client:
+        for size in (10, 5000, 20000):
+            do(client, f"SELECT pg_logical_emit_message(false, 'pgweir', repeat('x', {size}))", False)
+            at = insert_lsn(idle)
+            wait_for("the token is reached", lambda: ran_on(idle, client, "SELECT * FROM lone") == "replica")
+            assert insert_lsn(idle) == at, "somebody has written meanwhile"

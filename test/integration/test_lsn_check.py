@@ -92,6 +92,23 @@ def test_with_cached_positions_such_an_address_answers_nothing_that_must_be_fres
             assert count.replicas == 0
 
 
+@pytest.mark.parametrize("how", ["simple", "extended", "unnamed"])
+def test_pitfall_8_under_repeatable_read_a_read_is_as_fresh_as_what_was_asked_with_it(cluster, db, how):
+    """The question is a transaction of its own: a snapshot that began with it would be older than its answer. And it drops no unnamed
+    statement that is bound later."""
+    def once_on_replica(client) -> bool:
+        return client.query("SELECT i FROM big LIMIT 1").rows and client.query("SHOW pgweir.last_route").rows[0][0].startswith("replica")
+    with served(cluster, db, "lsn_check = inline\nmonitor_interval = 5") as (weir, writer), connected(weir.port) as client:
+        assert not client.query("SET default_transaction_isolation = 'repeatable read'").errors
+        wait_for("the lag of a replica is known", lambda: once_on_replica(client))
+        count = Count(cluster)
+        for i in range(1, 101):
+            write(writer, 10_000 + i)
+            for _ in range(3):
+                assert read(client, how, count.comment) == 10_000 + i
+        assert count.replicas > 50, count.nodes
+
+
 @pytest.mark.parametrize("how", ["simple", "extended"])
 def test_a_replica_is_asked_when_its_last_answer_to_the_monitor_is_too_old(cluster, db, how):
     """The monitor looks seldom: without asking, hardly anything could be read on replicas after a write."""
@@ -115,7 +132,7 @@ def test_a_replica_is_asked_when_its_last_answer_to_the_monitor_is_too_old(clust
         assert count.replicas <= 5, count.nodes
 
 
-def test_what_a_replica_answers_too_early_is_thrown_away_and_it_goes_on_serving(cluster, db):
+def test_pitfall_8_what_a_replica_answers_too_early_is_thrown_away_and_it_goes_on_serving(cluster, db):
     for replica in cluster.replicas:
         replica.pause_replay()
     try:

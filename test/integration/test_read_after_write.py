@@ -333,6 +333,36 @@ def test_pitfall_6_reads_never_go_backwards(cluster, db, weir, level):
                 thread.join(30)
 
 
+def test_pitfall_7_what_one_replica_has_shown_no_other_replica_takes_back(cluster, db, weir):
+    """Under synchronous replication a commit is visible on a standby while the primary still waits: it shows it later, which is allowed
+    as long as nobody has the acknowledgement. Another replica that lacks it must not answer."""
+    ahead, behind = cluster.replicas
+    cluster.primary.set("synchronous_standby_names", "ANY 2 (walreceiver)")
+    try:
+        behind.pause_replay()
+        with connected(weir.port) as reader, connected(weir.port) as writer, connected(weir.port) as other:
+            assert not writer.query("SET synchronous_commit = remote_apply").errors
+            writer.send(simple("UPDATE kv2 SET v = 31000000 WHERE k = 1"))
+            wait_for("it is visible on the replica that goes on", lambda: ahead.rows("SELECT v FROM kv2 WHERE k = 1", db) == [(31_000_000,)])
+            sql = "SELECT v FROM kv2 WHERE k = 1"
+
+            def shows() -> bool:
+                return checked(reader.query(sql)).rows == [("31000000",)]
+            wait_for("the reader has seen it", shows)
+            for step in range(60):
+                checked(other.query("SELECT count(*) FROM kv1"))
+                seen = shows()
+                route = reader.query("SHOW pgweir.last_route").rows[0][0]
+                assert seen or route.startswith("primary"), (step, route)
+            assert writer.quiet_for(0.05), "it still waits for the other replica"
+            behind.resume_replay()
+            checked(writer.until("Z"))
+            assert shows() and checked(other.query(sql)).rows == [("31000000",)]
+    finally:
+        cluster.primary.set("synchronous_standby_names", None)
+        behind.resume_replay()
+
+
 def test_pitfall_3_what_was_written_before_the_start_is_seen(cluster, db, weir):
     """A pooler that has just started knows of no earlier write; its first reads must see them all the same."""
     for replica in cluster.replicas:

@@ -371,6 +371,40 @@ def test_session_state_pins_the_client_to_the_primary_until_discard_all(cluster,
         assert runs_on_replica(cluster, client, "SELECT * FROM users")
 
 
+def test_pitfall_2_a_replica_that_can_not_take_a_setting_answers_nothing(cluster, db, weir):
+    """The search configuration is not replayed yet: under the replica's own one the words would be others."""
+    for replica in cluster.replicas:
+        replica.pause_replay()
+    try:
+        cluster.primary.execute("SET ROLE app; CREATE TEXT SEARCH CONFIGURATION stemming (COPY = pg_catalog.german)", db)
+        with connected(weir.port) as client, connected(weir.port) as other:
+            asked = "SELECT to_tsvector('kinder')::text FROM users WHERE id = 1"
+            assert not client.query("SET default_text_search_config = 'public.stemming'").errors
+            for _ in range(5):
+                assert client.query(asked).rows == [("'kind':1",)] and client.extended(asked).rows == [("'kind':1",)]
+                assert client.query("SHOW pgweir.last_route").rows[0][0].startswith("primary")
+                assert other.query(asked).rows == [("'kinder':1",)]
+    finally:
+        for replica in cluster.replicas:
+            replica.resume_replay()
+    cluster.wait_caught_up()
+    with connected(weir.port) as client:
+        assert not client.query("SET default_text_search_config = 'public.stemming'").errors
+        assert runs_on_replica(cluster, client, "SELECT * FROM users")
+        assert client.query("SELECT to_tsvector('kinder')::text FROM users WHERE id = 1").rows == [("'kind':1",)]
+
+
+def test_pitfall_2_a_write_whose_settings_can_not_be_set_is_not_run(cluster, db):
+    with poolers.for_cluster(cluster, db, "pool_size=1") as weir, connected(weir.port) as client, connected(weir.port) as other:
+        cluster.primary.execute("SET ROLE app; CREATE TEXT SEARCH CONFIGURATION passing (COPY = pg_catalog.english)", db)
+        assert not client.query("SET default_text_search_config = 'public.passing'").errors
+        assert not other.query("UPDATE users SET name = name WHERE id = 2").errors
+        cluster.primary.execute("DROP TEXT SEARCH CONFIGURATION passing", db)
+        client.send(simple("UPDATE users SET name = 'under other settings' WHERE id = 2"))
+        assert "invalid server parameter" in client.until_closed().errors[0]["M"]
+        assert other.query("SELECT name FROM users WHERE id = 2").rows == [("user 2",)]
+
+
 # What a client makes within DO, where its text does not show it; how it is seen; and the answer of who has nothing to do with it.
 LEFT = [
     ("EXECUTE 'CREATE TEMP TABLE made_inside AS SELECT 1 AS v'", "SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relname = 'made_inside'", "1", "0"),
