@@ -2,6 +2,7 @@
 // thing everywhere.
 #include <catch2/catch.hpp>
 
+#include "base/text.h"
 #include "scene.h"
 
 using namespace pgweir;
@@ -301,6 +302,47 @@ TEST_CASE("pitfall 6: a session that changes from one replica to another sees no
     }
     ALL_PROMISES_HELD(scene);
   }
+}
+
+TEST_CASE("pitfall 6: sessions of one key that read on two replicas at once see nothing older than either has shown") {
+  Scene scene(Scene::Settings{{"read_consistency", "session"}, {"replica_wait", "0"}});
+  scene.start();
+  SimClient* clients[] = {&scene.client(), &scene.client()};
+  const auto slowly = [](SimClient& client, const char* sleep) {
+    Unit unit = plan_simple(client.plan(), concat({"SELECT v, '@', pg_sleep(", sleep, ") FROM t1"}), "T*CZ");
+    unit.reads = {1U << 1};
+    client.send(std::move(unit));
+  };
+  const auto answered = [&] { return clients[0]->outstanding() + clients[1]->outstanding() == 0; };
+  // Both replicas have a server from now on.
+  for (int i = 0; i < 3; ++i) {
+    for (SimClient* client : clients) slowly(*client, "0.1");
+    REQUIRE(scene.wait_until(answered));
+  }
+  for (SimClient* client : clients) {
+    Unit key = plan_simple(client->plan(), "SET pgweir.causal_key = 'shared'", "CZ");
+    key.causal_key = "shared";
+    REQUIRE(scene.ask(*client, std::move(key)));
+    Unit unit = plan_simple(client->plan(), "/* pgweir: primary */ SELECT v, '@' FROM t0", "T*CZ");
+    unit.reads = {1U << 0};
+    REQUIRE(scene.ask(*client, std::move(unit)));
+  }
+  scene.wait(seconds{1});
+  scene.node(2).pause_replay(true);
+  const RecordId written = scene.node(0).append(1U << 1);
+  scene.wait(seconds{1});
+  slowly(*clients[0], "0.2");
+  scene.wait(milliseconds{100});
+  slowly(*clients[1], "0.4");
+  REQUIRE(scene.wait_until(answered));
+  REQUIRE(clients[0]->last_node() == "n1");
+  REQUIRE(clients[1]->last_node() == "n2");
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(scene.read(*clients[1], 1));
+    CHECK(scene.world.truth.record(clients[1]->last_snapshot()).versions[1] == written);
+  }
+  scene.node(2).pause_replay(false);
+  ALL_PROMISES_HELD(scene);
 }
 
 TEST_CASE("pitfall 9: a replica whose address leads the monitor elsewhere answers nothing stale") {
