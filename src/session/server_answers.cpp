@@ -280,7 +280,9 @@ bool ServerSession::on_error(Bytes message) {
     client_->note_failure();
     end_hold();
     scratch_.clear();
-    const Bytes text = replacement;
+    Bytes text = replacement;
+    // What was refused while the failure of a unit before it was still on its way.
+    if (transaction_ == 'E' && text.starts_with("25006")) text = "25P02current transaction is aborted, commands ignored until end of transaction block";
     protocol::append_error(scratch_, "ERROR", text.substr(0, 5), text.substr(5));
     client_->deliver(scratch_);
     if (flush_skipped) client_->on_flush_failed(*this);
